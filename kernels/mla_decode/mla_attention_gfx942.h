@@ -284,7 +284,11 @@ struct MeansWriter {
           at(head_of(place, 0) * LATENT * 2 + place.wave / 4 * BLOCKS * 64 + place.lane / 16 * 16) {}
 
     __device__ void store(int b, int h, u32x4 eight) const {
+        // LLVM before #197267 leaves no wait state behind a wide store with a scalar offset: nothing may come between.
+        __builtin_amdgcn_sched_barrier(0);
         __builtin_amdgcn_raw_buffer_store_b128(eight, means, at, b * 64 + h * 16 * LATENT * 2, CACHE_NORMAL);
+        asm volatile("s_nop 0");
+        __builtin_amdgcn_sched_barrier(0);
     }
 };
 
@@ -305,11 +309,15 @@ __device__ inline void merge(const HeadSums& sums, const float (&log_total)[HEAD
     const int at = place.thread * 16;  // and so far from one register's words to the next one's:
     const auto beyond = [](int b, int h) { return (b * HEAD_BLOCKS + h) * ATTENTION_THREADS * 16; };
     const Buffer mine = buffer_of(own);
+    int to = at;  // one register for all offsets, a vector's: see MeansWriter
 #pragma unroll
     for (int b = 0; b < BLOCKS; ++b)
 #pragma unroll
-        for (int h = 0; h < HEAD_BLOCKS; ++h)
-            __builtin_amdgcn_raw_buffer_store_b128(sums.eight(b, h), mine, at, beyond(b, h), CACHE_AGENT);
+        for (int h = 0; h < HEAD_BLOCKS; ++h) {
+            __builtin_amdgcn_raw_buffer_store_b128(sums.eight(b, h), mine, to, 0, CACHE_AGENT);
+            to += beyond(0, 1);
+            asm volatile("" : "+v"(to));
+        }
     const Buffer my_weights = make_buffer(args.weight + part_of(own, first) * HEADS, HEADS * 4);
     if (place.wave < 4 && place.lane < 16)
 #pragma unroll

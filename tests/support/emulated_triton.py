@@ -22,7 +22,7 @@ def card(arch: str = "gfx950", order_seed: int = 0) -> Iterator[None]:
 def in_a_process_of_its_own(function: Callable[[], None]) -> None:
     """For what depends on conversions of fp8: before 3.7 Triton makes those of the first arch that a process has
     compiled for, and a process of tests compiles for both."""
-    script = f"from tests import conftest; conftest.pytest_configure(); import {function.__module__} as m; "
+    script = f"import conftest; conftest.pytest_configure(); import {function.__module__} as m; "
     done = subprocess.run(
         [sys.executable, "-c", script + f"m.{function.__name__}()"], capture_output=True, text=True, timeout=ENDS_S
     )
