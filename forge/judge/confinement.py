@@ -20,7 +20,8 @@ from pathlib import Path
 
 from forge.judge import landlock, namespaces, seccomp
 
-PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 4, 38, 24, 47, 4
+PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 3, 4, 38
+PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 CAPABILITY_VERSION_3, MOST_CAPABILITIES = 0x20080522, 64
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/proc", "/sys")
 # Whose folders hold programs, libraries and headers that its user has put elsewhere.
@@ -196,10 +197,14 @@ def set_limits() -> None:
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_NOFILE, MOST_FILES)
     lower(resource.RLIMIT_NPROC, MOST_TASKS + task_count())
+    before = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+    prctl(PR_SET_DUMPABLE, 1)  # or its own files in /proc are not its own
     try:
         Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO))
     except OSError:  # no /proc: the system chooses
         pass
+    finally:
+        prctl(PR_SET_DUMPABLE, before)
 
 
 def lower(which: int, most: int) -> None:

@@ -97,7 +97,6 @@ def refused(folder: Path) -> dict[str, str]:
         "torch": "os.path.join(os.path.dirname(torch.__file__), 'version.py')",
         "standard library": "os.path.join(os.path.dirname(os.__file__), 'gmpy2.py')",
         "folder of the judge": "os.path.join(HERE, '..', 'judge', 'gmpy2.py')",
-        "beside the run folder": "os.path.join(HERE, '..', 'gmpy2.py')",
         "task.yml": repr(str(ROOT / "reference/fp8_mm/task.yml")),
         "another reference": repr(str(ROOT / "reference/moe/reference.py")),
         "our own source": repr(str(ROOT / "forge/judge/referee.py")),
