@@ -53,6 +53,14 @@ def zig_binary() -> str | None:
     return str(Path(zig.origin).parent / "zig") if zig is not None and zig.origin else None
 
 
+def elf_linker() -> list[str]:
+    """Of code objects: the machine's ld.lld, or zig's; ToolchainError where there is none."""
+    found, zig = shutil.which("ld.lld"), zig_binary()
+    if found is None and zig is None:
+        raise ToolchainError("no ld.lld to link a code object with: `pip install ziglang`, or install lld")
+    return [found] if found else [str(zig), "ld.lld"]
+
+
 def find_compiler() -> tuple[list[str], list[str]]:
     """(compile command, link command) of the first usable compiler; ToolchainError where there is none."""
     chosen = os.environ.get("CDNA_CXX")
@@ -106,14 +114,18 @@ def _hash(paths: list[Path], *parts: str) -> str:
 
 
 def generated_headers() -> Path:
-    """A folder with the headers made from the tables that Python reads too."""
+    """A folder with the headers made from the tables that Python reads too; named by what they are made of, which is
+    sooner read than they are made."""
+    made_of = [Path(abi.__file__), *ENGINE_DIR.rglob("*.h"), *isa.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
+    folder = cache_dir() / f"generated-{_hash(sorted(file for file in [*made_of, Path(__file__)] if file.is_file()))}"
+    if (folder / "complete").exists():
+        return folder
     files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows(), "layout.inc": abi.layout_rows()}
-    folder = cache_dir() / f"generated-{hashlib.sha256(repr(files).encode()).hexdigest()[:20]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
-    for name, text in files.items():
+    for name, text in {**files, "complete": ""}.items():
         if not (folder / name).exists():
             partial = folder / f"{name}.{os.getpid()}"
             partial.write_text(text)

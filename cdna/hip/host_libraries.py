@@ -1,8 +1,9 @@
-"""Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so on top of the engine, once per machine; and, for
+"""Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so.7 on top of the engine, once per machine; and, for
 programs that call it, a libhipblaslt.so (libraries/hipblaslt/host/*.cpp)."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -29,13 +30,18 @@ from ..errors import ToolchainError
 from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
-NAME = "libamdhip64.so"
+NAME = "libamdhip64.so.7"
+OTHER_NAMES = ("libamdhip64.so", "libhiprtc.so.7", "libhiprtc.so")  # of the same file: it has hipRTC's functions too
+# Versions that binaries linked with ROCm's library ask of it (ROCm/clr, hipamd/src/hip_hcc.map.in). Our functions are
+# of none of them, which the loader takes for any that is there.
+VERSIONS = [f"hip_{n}" for n in "4.2 4.3 4.4 4.5 5.0 5.1 5.2 5.3 5.5 5.6 6.0 6.1 6.2 6.4 6.5 7.1 7.2".split()]
 BLAS_DIR = LIBRARIES_DIR / "hipblaslt"
 BLAS_NAME = "libhipblaslt.so"
 
 
 def runtime_library() -> Path:
-    """Path of the built libamdhip64.so, in a folder of its own; builds it where the cache has none."""
+    """Path of the built libamdhip64.so.7, in a folder where it has its other names too; builds it where the cache has
+    none."""
     # Guards of statics would need the C++ library's runtime, which a program may have linked into itself. What libc++'s
     # headers include of each other for old programs' sake is three quarters of what there is to parse.
     flags = ["-O2", "-fno-threadsafe-statics", "-D_LIBCPP_REMOVE_TRANSITIVE_INCLUDES"]
@@ -48,6 +54,8 @@ def runtime_library() -> Path:
         flags,
         [engine_library()],
         RUNTIME_DIR / "runtime.h",
+        OTHER_NAMES,
+        VERSIONS,
     )
 
 
@@ -86,11 +94,14 @@ def _built(
     extra: Sequence[str],
     linked: Sequence[Path],
     begins_with: Path | None = None,
+    other_names: Sequence[str] = (),
+    versions: Sequence[str] = (),
 ) -> Path:
     """A shared library of the first folder's sources and all folders' headers.
 
     extra: compiler flags beside the engine's, whose optimisation they replace; linked: libraries that it calls.
     begins_with: a header of every source that includes one of ours; parsed once, it is half of what there is to do.
+    other_names: links to it; versions: of symbols.
     """
     compile_command, link_command = find_compiler()
     # HIP's headers include the C++ library's
@@ -100,7 +111,8 @@ def _built(
     headers = [header for folder in folders for header in sorted(folder.rglob("*.h"))]
     flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
     # It names the engine that it was linked with by its path: in a cache that was moved it would load another one.
-    identity = " ".join([*compile_command, *flags, hip.version, str(cache_dir().resolve())]) + _cpu_features()
+    made = [*compile_command, *flags, hip.version, str(cache_dir().resolve()), name, *other_names, *versions]
+    identity = " ".join(made) + _cpu_features()
     called = [f"{path.parent.name}/{path.name}" for path in linked]
     folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
     library = folder / name
@@ -138,17 +150,19 @@ def _built(
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             objects = list(pool.map(compile_one, sources))
-        partial = folder / f"{os.getpid()}.so"
+        partial, script = folder / f"{os.getpid()}.so", folder / "versions"
+        script.write_text("".join(f"{version} {{}};\n" for version in versions))
+        for link in other_names:
+            with contextlib.suppress(FileExistsError):
+                (folder / link).symlink_to(name)
         lld = "ld.lld" in link_command
 
         def given(*words: str) -> list[str]:
             return list(words) if lld else [f"-Wl,{','.join(words)}"]
 
-        places = [word for path in linked for word in given("-rpath", str(path.parent))]
-        _run(
-            [*link_command, *given("-soname", name), *places, *map(str, [*objects, *linked]), "-o", str(partial)],
-            f"linking the {what}",
-        )
+        words = [*given("-soname", name), *(given("--version-script", str(script)) if versions else [])]
+        words += [word for path in linked for word in given("-rpath", str(path.parent))]
+        _run([*link_command, *words, *map(str, [*objects, *linked]), "-o", str(partial)], f"linking the {what}")
         partial.rename(library)
         parsed.unlink(missing_ok=True)
     return library

@@ -1,12 +1,20 @@
-"""The folder that $ROCM_PATH names in prepared processes: what public packages ask of a ROCm installation without
-compiling anything, with the emulated card's answers. No compiler and no library lies in it."""
+"""The folder that $ROCM_PATH names in prepared processes: what public packages ask of a ROCm installation, with the
+emulated card's answers; the HIP runtime, which C code opens by its name; and what links code objects. No compiler lies
+in it."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import shlex
 from pathlib import Path
 
-from cdna.build import cache_dir
+from cdna.build import cache_dir, elf_linker
+from cdna.errors import ToolchainError
+from cdna.hip.compile.compilers import triton_files
+from cdna.hip.host_libraries import runtime_library
+from cdna.hip.run import compiler_of_the_program
 from forge.device.cards import HIP_VERSION, Card
 from forge.files import keep_written
 
@@ -15,29 +23,43 @@ _EACH_GPU = 'n=0; while [ $n -lt "${POPCORN_GPUS:-1}" ]; do n=$((n + 1))'
 
 
 def environment(card: Card) -> dict[str, str]:
-    """Variables by which the folder is found; none where this machine has a ROCm of its own."""
-    given = os.environ.get("ROCM_PATH")
-    if (given and Path(given) != _place(card)) or os.environ.get("ROCM_HOME") or Path("/opt/rocm").exists():
+    """Variables by which the runtime is found, and the folder; where this machine has a ROCm of its own, not that."""
+    try:
+        libraries, bitcode, linker = (
+            runtime_library().parent,
+            triton_files().bitcode[0].parent,
+            shlex.join(elf_linker()),
+        )
+    except ToolchainError:  # it is told to who launches a kernel
         return {}
-    folder = _made(card)
-    path = [str(folder / "bin"), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    return {"ROCM_PATH": str(folder), "PATH": os.pathsep.join(dict.fromkeys(path))}
-
-
-def _place(card: Card) -> Path:
-    return cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.name.replace(' ', '-')}"
-
-
-def _made(card: Card) -> Path:
-    folder = _place(card)
-    for name, text in _files(card, folder).items():
+    variables = {
+        "LD_LIBRARY_PATH": _first(libraries, os.environ.get("LD_LIBRARY_PATH", "")),
+        "CDNA_ARCH": card.arch,
+        **compiler_of_the_program(),
+    }
+    links = {"lib": libraries, "amdgcn/bitcode": bitcode}
+    made_of = hashlib.sha256(f"{links} {linker}".encode()).hexdigest()[:12]
+    folder = cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.name.replace(' ', '-')}-{made_of}"
+    given = os.environ.get("ROCM_PATH")
+    if (given and Path(given) != folder) or os.environ.get("ROCM_HOME") or Path("/opt/rocm").exists():
+        return variables
+    for name, text in _files(card, folder, linker).items():
         file = folder / name
         keep_written(file, text, executable=file.parent.name == "bin")
-    return folder
+    for name, target in links.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (folder / name).symlink_to(target)
+    return {**variables, "ROCM_PATH": str(folder), "PATH": _first(folder / "bin", os.environ.get("PATH", os.defpath))}
 
 
-def _files(card: Card, folder: Path) -> dict[str, str]:
+def _first(folder: Path, paths: str) -> str:
+    return os.pathsep.join(dict.fromkeys([str(folder), *filter(None, paths.split(os.pathsep))]))
+
+
+def _files(card: Card, folder: Path, linker: str) -> dict[str, str]:
     return {
+        "llvm/bin/ld.lld": f'#!/bin/sh\nexec {linker} "$@"\n',
         ".info/version": f"{ROCM_VERSION}\n",
         "bin/rocm_agent_enumerator": f"#!/bin/sh\necho gfx000\n{_EACH_GPU}; echo {card.arch}; done\n",
         "bin/hipconfig": _hipconfig(folder),

@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
+from cdna.build import zig_binary
+from cdna.hip.compile import compilers
 from forge.device import resolve
 from tests.support.limits import ENDS_S
 from tests.support.prepared import HIP_EXTENSIONS, run_prepared
@@ -213,8 +215,7 @@ def test_gfx950_is_an_mi355x(tmp_path: Path) -> None:
     assert run.stdout == "AMD Instinct MI355X gfx950:sramecc+:xnack- 256 287\n32.0\n", run.stderr
 
 
-def test_what_packages_ask_of_rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
+def test_what_packages_ask_of_rocm(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ROCM_PATH", "ROCM_HOME"):
         monkeypatch.delenv(name, raising=False)
     given = resolve("gfx950", "gfx950").environment()
@@ -228,6 +229,11 @@ def test_what_packages_ask_of_rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert ask("rocm_agent_enumerator").split() == ["gfx000", "gfx950", "gfx950"]
     assert ask("hipconfig --version").startswith("7.1.") and ask("hipconfig -R") == given["ROCM_PATH"]
     assert ask("cat $ROCM_PATH/.info/version") == "7.1.0\n"
+    assert "LLD" in ask("$ROCM_PATH/llvm/bin/ld.lld --version")
+    assert {"ocml.bc", "ockl.bc"} <= set(ask("ls $ROCM_PATH/amdgcn/bitcode").split())
+    assert {f"lib{name}.so{n}" for name in ("amdhip64", "hiprtc") for n in ("", ".7")} <= set(
+        ask("ls $ROCM_PATH/lib").split()
+    )
     shown = ask("rocminfo")
     assert shown.count("amdgcn-amd-amdhsa--gfx950:sramecc+:xnack-") == shown.count("Compute Unit:            256") == 2
     assert "Agent 2" in shown and "Agent 3" in shown and "Agent 4" not in shown
@@ -307,6 +313,67 @@ def test_prepare_in_this_process(order: str) -> None:
         [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=ENDS_S
     )
     assert run.stdout == "cuda:0 AMD Instinct MI355X {}\n", run.stderr
+
+
+OPENED_FROM_C = """
+import ctypes
+if {torch_first}: import torch
+libc = ctypes.CDLL(None)
+libc.dlopen.restype = libc.dlsym.restype = ctypes.c_void_p
+names = [b"libamdhip64.so", b"libamdhip64.so.7", b"libhiprtc.so", b"libhiprtc.so.7"]
+handles = [libc.dlopen(name, 2) for name in names]
+assert handles[0] and len(set(handles)) == 1, handles
+def call(name, *arguments):
+    address = libc.dlsym(ctypes.c_void_p(handles[0]), name)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(address)(*arguments)
+program, count = ctypes.c_void_p(), ctypes.c_int()
+source = b'extern "C" __global__ void fill(int* x) {{ x[0] = 7; }}'
+assert call(b"hiprtcCreateProgram", ctypes.byref(program), source, None, 0, None, None) == 0
+assert call(b"hiprtcCompileProgram", program, 0, None) == 0
+assert call(b"hipGetDeviceCount", ctypes.byref(count)) == 0
+import torch
+print(count.value, bool(torch.cuda.Stream().cuda_stream))
+"""
+
+
+@pytest.mark.parametrize("torch_first", [False, True])
+def test_c_code_opens_the_runtime_by_its_names(torch_first: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    """As C code does, without ctypes' search; hipRTC keeps to the folder for temporary files that the process has."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("POPCORN_GPUS", "2")
+    run = code(OPENED_FROM_C.format(torch_first=torch_first))
+    assert run.stdout == f"{2 if torch_first else 1} True\n", run.stderr
+    monkeypatch.setenv("TMPDIR", "/no such place")
+    run = code(OPENED_FROM_C.format(torch_first=torch_first))
+    assert "/no such place/cdna-rtc-" in run.stderr and "set TMPDIR" in run.stderr, run.stderr
+
+
+def test_a_program_linked_with_rocm_s_library_starts(tmp_path: Path) -> None:
+    """It asks for the library by its SONAME, and for versions of symbols."""
+    zig = zig_binary()
+    if zig is None:
+        pytest.skip("needs ziglang")
+    (tmp_path / "versions").write_text(
+        "hip_4.2 { global: hipGetDeviceCount; };\nhip_6.0 { global: hipExtGetLastError; };"
+    )
+    (tmp_path / "theirs.c").write_text(
+        "int hipGetDeviceCount(int* n) { return 1; }\nint hipExtGetLastError() { return 1; }\n"
+    )
+    (tmp_path / "main.c").write_text(
+        "int hipGetDeviceCount(int*), hipExtGetLastError();\n"
+        "int main() { int n = 0; return hipGetDeviceCount(&n) || hipExtGetLastError() || n != 1; }\n"
+    )
+    theirs, program = str(tmp_path / "libamdhip64.so.7"), str(tmp_path / "main")
+    made = ["-shared", "-Wl,-soname,libamdhip64.so.7", f"-Wl,--version-script={tmp_path}/versions"]
+    for command in (
+        [*made, str(tmp_path / "theirs.c"), "-o", theirs],
+        [str(tmp_path / "main.c"), theirs, "-o", program],
+    ):
+        subprocess.run([zig, "cc", *command], check=True, env=compilers.environment(), timeout=ENDS_S)
+    assert subprocess.run([program], env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}).returncode == 1
+    environment = {**os.environ, **resolve("gfx942", "gfx942").environment()}
+    run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=ENDS_S)
+    assert run.returncode == 0 and run.stderr == "", run.stderr
 
 
 def test_hiprtc(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...build import zig_binary
+from ...build import elf_linker
 from ...cards import check_arch
 from ...errors import CompileError, ToolchainError
 from . import verify
@@ -167,10 +166,7 @@ class Toolchain:
 
     def _elf_linker(self) -> list[str]:
         beside = Path(self.compiler.driver[0]).resolve().parent / "ld.lld"
-        found, zig = str(beside) if beside.is_file() else shutil.which("ld.lld"), zig_binary()
-        if found is None and zig is None:
-            raise ToolchainError("no ld.lld to link a code object with: `pip install ziglang`, or install lld")
-        return [found] if found else [str(zig), "ld.lld"]
+        return [str(beside)] if beside.is_file() else elf_linker()
 
     def _identity(self) -> str:
         return json.dumps([self.compiler.driver, self.compiler.linker, self.compiler.version, _MADE])

@@ -1,6 +1,7 @@
 // The process that compiles and links for a program that runs.
 #include "rtc_process.h"
 #include <dirent.h>
+#include <errno.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,8 +10,13 @@
 extern char** environ;
 
 CompilerFolder::CompilerFolder() {
-  strcpy(path, "/tmp/cdna-rtc-XXXXXX");
-  if (!mkdtemp(path)) path[0] = 0;
+  const char* place = getenv("TMPDIR");
+  snprintf(path, sizeof path, "%s/cdna-rtc-XXXXXX", place && *place ? place : "/tmp");
+  if (!mkdtemp(path)) {
+    say("%s: cannot make this folder, where code is compiled: %s; set TMPDIR", path, strerror(errno));
+    path[0] = 0;
+    return;
+  }
   write("arch", device_card().name, strlen(device_card().name));
 }
 

@@ -4,7 +4,7 @@
 #include "files.h"
 
 struct CompilerFolder {
-  char path[32];
+  char path[500];
   CompilerFolder();
   ~CompilerFolder();  // with what is in it
   bool made() const { return path[0]; }

@@ -1,5 +1,5 @@
-"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension, or Python through ctypes,
-asks for it."""
+"""The HIP runtime of this process: cdna's libamdhip64, from when the first HIP extension, Python through ctypes, or
+C code by its name (rocm_folder.py) asks for it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _factories: Any = None  # keeps what is registered with torch's dispatcher
 _dlopen: Callable[..., int] = ctypes._dlopen  # type: ignore[attr-defined]
 _find_library = ctypes.util.find_library
 STEMS = ("libamdhip64", "libhiprtc")  # ROCm's libraries that the runtime stands for
+BY_NAME = os.path.join(os.environ.get("LD_LIBRARY_PATH", "").partition(":")[0], f"{STEMS[0]}.so.7")  # what C code opens
 
 
 def apply(arch: str) -> None:
@@ -39,36 +40,32 @@ def apply(arch: str) -> None:
         file = os.path.basename(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""
         if not file.startswith(STEMS) or ".so" not in file:
             return _dlopen(name, mode)
-        if _library is None:
-            sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
-            try:
-                load(arch)
-            finally:
-                sys.path.remove(hook.ROOT)
+        load(arch)
         assert _library is not None
         return _dlopen(_library._name, mode)
 
     def find_library(name: str) -> str | None:
         return f"lib{name}.so" if f"lib{name}" in STEMS else _find_library(name)
 
+    os.environ["CDNA_DEVICES"] = str(tags.device_count())
     ctypes._dlopen = dlopen  # type: ignore[attr-defined]
     ctypes.util.find_library = find_library
 
 
 def load(arch: str) -> None:
-    """Load the runtime, with as many devices as torch.cuda has, and make torch's current one its own."""
+    """Load the runtime, and make torch's current device its own."""
     global _library
     if _library is not None:
         return
-    from cdna.hip.host_libraries import runtime_library
-    from cdna.hip.run import compiler_of_the_program
-    from cdna.library import let_interrupts_end_launches
-    from cdna.torch_memory import watch_torch
+    sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
+    try:
+        from cdna.hip.host_libraries import runtime_library
+        from cdna.library import let_interrupts_end_launches
+        from cdna.torch_memory import watch_torch
+    finally:
+        sys.path.remove(hook.ROOT)
 
     let_interrupts_end_launches()  # and load the engine, which logs what the runtime launches, for case_report
-    os.environ["CDNA_ARCH"] = arch
-    os.environ["CDNA_DEVICES"] = str(tags.device_count())
-    os.environ.update(compiler_of_the_program())
     # global, and so the one that a later dlopen("libamdhip64.so") finds
     path = str(runtime_library())
     _library = ctypes.CDLL(path, handle=_dlopen(path, ctypes.RTLD_GLOBAL))
@@ -81,25 +78,34 @@ def load(arch: str) -> None:
     set_device(tags.current.index)
 
 
+def _loaded() -> ctypes.CDLL | None:
+    """The runtime, if this process has it: C code may have opened it unseen."""
+    if _library is None:
+        with contextlib.suppress(OSError):
+            _dlopen(BY_NAME, os.RTLD_NOLOAD | os.RTLD_NOW)
+            load(os.environ[hook.VARIABLE])
+    return _library
+
+
 def set_device(index: int) -> None:
     """Follow torch.cuda.set_device. An error of earlier work is for `synchronize` to tell."""
-    if _library is not None:
-        _library.hipSetDevice(index)
+    if (library := _loaded()) is not None:
+        library.hipSetDevice(index)
 
 
 def synchronize() -> None:
     """Wait for nothing, as all work is done, but raise what went wrong: torch.cuda.synchronize."""
-    if _library is not None:
-        _check(_library.hipDeviceSynchronize())
+    if (library := _loaded()) is not None:
+        _check(library.hipDeviceSynchronize())
 
 
 def new_stream(index: int) -> int | None:
     """Handle of a new stream on a GPU; None where no extension has been loaded that could use it."""
-    if _library is None:
+    if (library := _loaded()) is None:
         return None
     handle = ctypes.c_void_p()
     with _on_gpu(index):
-        _check(_library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
+        _check(library.hipStreamCreateWithFlags(ctypes.byref(handle), 1))  # hipStreamNonBlocking, as torch's are
     return handle.value
 
 
@@ -117,8 +123,8 @@ def _on_gpu(index: int) -> Iterator[None]:
 
 def begin_capture(queue: int) -> None:
     """Let the runtime record what is put on a queue, by its handle, for `end_capture`."""
-    if _library is not None:
-        _check(_library.hipStreamBeginCapture(ctypes.c_void_p(queue), 2))  # hipStreamCaptureModeRelaxed
+    if (library := _loaded()) is not None:
+        _check(library.hipStreamBeginCapture(ctypes.c_void_p(queue), 2))  # hipStreamCaptureModeRelaxed
 
 
 def end_capture(queue: int) -> Callable[[int], None] | None:
