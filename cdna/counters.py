@@ -36,7 +36,7 @@ class InstructionCount:
 
     index: int
     mnemonic: str
-    where: str  # its text and source line
+    where: str  # "`text` (source line)"
     unit: str
     executed: int  # by waves
     polls: int  # of them, while the wave asked again whether something has come: in nothing that follows
@@ -53,6 +53,15 @@ class InstructionCount:
     def ideal_segments(self) -> int:
         """Segments that the same bytes take when they lie together."""
         return -(-self.bytes // SEGMENT_BYTES)
+
+    @property
+    def text(self) -> str:
+        return self.where.partition("` (")[0].strip("` ")
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or the line of the assembly. A file's name may have any character."""
+        return self.where.partition("` (")[2].removesuffix(")")
 
 
 @dataclass
@@ -126,8 +135,7 @@ class Counters:
         """Executed wave instructions by source line, most first."""
         lines: dict[str, int] = {}
         for instruction in self.instructions:
-            line = instruction.where.rpartition("(")[2].rstrip(")")
-            lines[line] = lines.get(line, 0) + instruction.executed
+            lines[instruction.place] = lines.get(instruction.place, 0) + instruction.executed
         return dict(sorted(lines.items(), key=lambda item: -item[1]))
 
     def summary(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _print_code(code: CodeObject, out: TextIO) -> None:
             print(f"{labels[address]}:", file=out)
         if address in code.lines and code.lines[address] != line:
             line = code.lines[address]
-            print(f"  ; {line[0]}:{line[1]}", file=out)
+            print(f"  ; {line[0]}:{line[1]}" if line[1] else "  ; of no known line", file=out)
         text = str(instruction)
         if instruction.target is not None:
             text = f"{text.rpartition(' ')[0]} {labels[address + instruction.target]}"

@@ -56,7 +56,9 @@ class CodeObject:
     metadata: dict[str, dict[str, Any]]  # kernel -> its entry of amdhsa.kernels
     descriptors: dict[str, bytes]  # kernel -> its 64 bytes
     relocations: dict[int, int] = field(default_factory=dict)  # address of a 64-bit pointer -> what it points to
-    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  # address of an instruction -> (file, line)
+    lines: dict[int, tuple[str, int]] = field(
+        default_factory=dict
+    )  # from an address on: (file, line); ("", 0): unknown
 
 
 def is_code_object(file: Path) -> bool:
@@ -212,7 +214,7 @@ def _at(data: dict[str, tuple[int, bytes]], address: int, size: int) -> bytes:
 
 
 def _lines(elf: ELFFile) -> dict[int, tuple[str, int]]:
-    """Source lines from DWARF; empty where there are none."""
+    """Source lines from DWARF; empty where there are none. Code that is given line 0 is of the line before it."""
     if not elf.has_dwarf_info():
         return {}
     found: dict[int, tuple[str, int]] = {}
@@ -225,7 +227,9 @@ def _lines(elf: ELFFile) -> dict[int, tuple[str, int]]:
         base = 0 if program["version"] >= 5 else 1
         for entry in program.get_entries():
             state = entry.state
-            if state is None or state.end_sequence or not 0 <= state.file - base < len(files):
+            if state is not None and state.end_sequence:
+                found.setdefault(state.address, ("", 0))
+            if state is None or state.end_sequence or not state.line or not 0 <= state.file - base < len(files):
                 continue
             file = files[state.file - base]
             name = file.name.decode(errors="replace")

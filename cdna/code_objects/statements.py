@@ -51,6 +51,7 @@ def statements_of(code: CodeObject) -> AsmFile:
         if (where := _place(code, pointer)) is not None:
             out.sections[where[0]].relocations.append((where[1], 8, _reference(code, out, index_at, target)))
     addresses = _addresses(decoded)
+    file, line = "", 0
     for index, (address, instruction) in enumerate(decoded):
         if address in targets:
             out.labels[_label(address)] = index
@@ -62,7 +63,7 @@ def statements_of(code: CodeObject) -> AsmFile:
             half, target, addend = addresses[index]
             name = _reference(code, out, index_at, target)
             operands = f"{operands.rpartition(', ')[0]}, {name}@rel32@{half}+{addend}"
-        file, line = code.lines.get(address, ("", 0))
+        file, line = code.lines.get(address, (file, line))
         number = files.setdefault(file, len(files) + 1) if file else 0
         out.statements.append(Statement(instruction.mnemonic, operands, index + 1, (number, line)))
     out.files = {number: file for file, number in files.items()}

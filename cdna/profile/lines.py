@@ -144,15 +144,9 @@ def is_scratch(one: InstructionCount) -> bool:
     return facts_of(base_mnemonic(one.mnemonic)).space == "scratch"
 
 
-def place_of(where: str) -> str:
-    """`file:line` of an instruction's "`text` (file:line)"."""
-    return where.rpartition(" (")[2].removesuffix(")")
-
-
 def lines_of(instructions: Iterable[InstructionCount]) -> list[Line]:
     """The lines of one launch, in the order of their first instruction."""
     lines: dict[str, Line] = {}
     for one in instructions:
-        place = place_of(one.where)
-        lines.setdefault(place, Line(place)).add(one)
+        lines.setdefault(one.place, Line(one.place)).add(one)
     return list(lines.values())

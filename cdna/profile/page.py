@@ -15,6 +15,7 @@ from ..resources import waves_per_simd
 from .advice import advice_for
 from .gains import Gain
 from .kernel import KernelProfile
+from .lines import Line
 from .text import LINES, cause_text, wait_text
 from .timeline import SIMDS
 from .words import reason_text
@@ -172,16 +173,22 @@ def _lines(kernel: KernelProfile) -> str:
         why = ", ".join(f"{wait_text(kernel, line, reason)} {cycles / total:.1%}" for reason, cycles in most)
         gains = [gain for gain in kernel.gains if gain.place == line.place and gain.us > 0]
         told = "<br>".join(f"{gain.us:.2f} us without {escape(_what(kernel, gain))}" for gain in gains)
-        file, _, number = line.place.rpartition(":")
-        source = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
         rows.append(
             f'<tr><td class="n">{line.spent_cycles / total:.1%}</td><td><code>{escape(line.place)}</code>'
-            f"<br><code>{escape(source)}</code></td><td>{escape(why)}</td><td>{told}</td></tr>"
+            f"<br><code>{escape(_source(line))}</code></td><td>{escape(why)}</td><td>{told}</td></tr>"
         )
     return (
         '<table class="lines"><tr><th class="n">waves\' time</th><th>line</th><th>goes to</th>'
         f"<th>the kernel would gain</th></tr>{''.join(rows)}</table>"
     )
+
+
+def _source(line: Line) -> str:
+    """Its text, or where there is no such file or no line is known, what was made of it."""
+    file, _, number = line.place.rpartition(":")
+    text = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+    more = f" and {len(line.instructions) - 1} more" if len(line.instructions) > 1 else ""
+    return text or f"{line.instructions[0].text}{more}"
 
 
 def _what(kernel: KernelProfile, gain: Gain) -> str:

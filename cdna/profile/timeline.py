@@ -11,7 +11,6 @@ from typing import Any
 
 from ..counters import Counters
 from ..errors import CdnaError
-from .lines import place_of
 from .words import reason_text
 
 SIMDS = 4
@@ -36,7 +35,7 @@ def timeline_of(counters: Counters, warm: bool) -> list[LineSpan]:
     """Empty where the launch's steps are gone."""
     if counters.replay is None:
         return []
-    places = {one.index: place_of(one.where) for one in counters.instructions}
+    places = {one.index: one.place for one in counters.instructions}
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places.values()))}
     line_of = [numbers.get(places.get(i, ""), 0) for i in range(counters.replay.n_instructions)]
     waits = ("memory", "LDS", "scalar")

@@ -170,6 +170,65 @@ def test_the_page_stands_alone(profiled: tuple[dict[str, list[str]], Path]) -> N
     assert "us without its LDS bank conflicts, 32-way" in text and "the grid has 304 workgroups" in text
 
 
+class Rows(HTMLParser):
+    """Of the tables of lines: the pieces of text of each cell."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.rows: list[list[list[str]]] = []
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        elif tag == "td":
+            self.rows[-1].append([])
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1].append(data)
+
+
+HALVES = """\
+#include <hip/hip_runtime.h>
+template <typename T>
+__global__ void halve(T* x, int n) {
+	for (int i = threadIdx.x; i < n; i += 64) x[i] = x[i] < T(0) && n > 1 ? x[i] : x[i] / 2;	// "<b>"
+}
+template __global__ void halve<float>(float*, int);
+int main() {
+  float* x;
+  if (hipMalloc((void**)&x, 4096) || hipMemset(x, 1, 4096)) return 1;
+  halve<float><<<1, 64>>>(x, 1024);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_each_row_of_lines_has_its_place_and_text(tmp_path: Path) -> None:
+    """Whatever the file is called; of a code object, where a row of its table is of many instructions; and where the
+    source is gone, what was made of it."""
+    source, code, page = tmp_path / "halve <T> & (1).hip", tmp_path / "halve.hsaco", tmp_path / "page.html"
+    source.write_text(HALVES)
+    line = HALVES.splitlines()[3].strip()
+    cdna("profile", "--html", page, source)
+    of_program = [row for row in Rows(page).rows if row]
+    assert all(len(row) == 4 and len(row[1]) == 2 for row in of_program)
+    assert [f"{source}:4", line] in [row[1] for row in of_program]
+
+    cdna("compile", source, "-o", code)
+    launch = ("--html", page, "--grid", "1", "--block", "64", "--arg", "f32[1024]=randn", "--arg", "i32=1024")
+    cdna("profile", code, *launch)
+    rows = [row for row in Rows(page).rows if row]
+    assert [f"{source}:4", line] in [row[1] for row in rows]
+    assert not [row for row in rows if not re.search(r":\d+$", row[1][0])], rows
+
+    source.unlink()
+    cdna("profile", code, *launch)
+    texts = {row[1][0]: row[1][1] for row in Rows(page).rows if row}
+    assert re.fullmatch(r"[sv]_\w+ .* and \d+ more", texts[f"{source}:4"]), texts
+
+
 GEMM = """
 import torch, triton, triton.language as tl, cdna
 from cdna.profile import advice_for, profiles
