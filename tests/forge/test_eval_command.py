@@ -275,6 +275,15 @@ def test_modes_cases_and_the_json_file(folder: Path) -> None:
     assert {"submission_sha256", "evaluator_sha256", "torch", "triton", "python", "cores"} <= set(result["fingerprint"])
 
 
+@pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
+def test_a_check_reads_numbers_from_the_gpu(folder: Path, mode: str) -> None:
+    """The judge, which imports nothing any more once submissions run, reads them without the device's checks."""
+    reads = REFERENCE.replace("torch.allclose(out, ref_kernel(x))", "(out - ref_kernel(x)).abs().max().item() < 1e-6")
+    problem = write_problem(folder / "problem", reference=reads)
+    done, result = judge(folder, RIGHT, mode, "--cases", "0", problem=problem, prepared=False)
+    assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
+
+
 def test_the_secret_seed_changes_the_data(folder: Path) -> None:
     source = "def custom_kernel(x):\n    print('sum', x.double().sum().item(), flush=True)\n    raise SystemExit\n"
     words = []
