@@ -59,6 +59,11 @@ def runtime_library() -> Path:
     )
 
 
+def compiler_of_the_program() -> dict[str, str]:
+    """Environment in which a program's hipRTC finds this package."""
+    return {"CDNA_PYTHON": sys.executable, "CDNA_ROOT": str(Path(__file__).parents[2])}
+
+
 def blas_library() -> Path:
     """Path of the built libhipblaslt.so, likewise. Only programs that call it need it; it multiplies by numpy's
     OpenBLAS."""

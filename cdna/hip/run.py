@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from ..errors import CdnaError
 from .compile.build import build
 from .compile.source import HipSource
 from .compile.toolchain import find
+from .host_libraries import compiler_of_the_program
 
 # What hip_runtime.h includes up to HIP 6, which programs rely on, and HIP 7's, which is used here, does not.
 _INCLUDED_BY_HIP_6 = ("-include", "stdio.h", "-include", "assert.h", "-include", "thread")
@@ -30,11 +30,6 @@ def compile_code_object(source: HipSource, output: Path) -> None:
         output.write_bytes(code)
     except OSError as error:
         raise CdnaError(f"cannot write {output}: {error.strerror}") from None
-
-
-def compiler_of_the_program() -> dict[str, str]:
-    """Environment in which a program's hipRTC finds this package."""
-    return {"CDNA_PYTHON": sys.executable, "CDNA_ROOT": str(Path(__file__).parents[2])}
 
 
 def run_program(

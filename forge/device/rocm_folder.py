@@ -13,8 +13,7 @@ from pathlib import Path
 from cdna.build import cache_dir, elf_linker
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import triton_files
-from cdna.hip.host_libraries import runtime_library
-from cdna.hip.run import compiler_of_the_program
+from cdna.hip.host_libraries import compiler_of_the_program, runtime_library
 from forge.device.cards import HIP_VERSION, Card
 from forge.files import keep_written
 
