@@ -14,9 +14,16 @@ NEARLY = 0.99  # of the elements that a pattern explains
 DENSE = 0.85  # of a block of rows and columns
 FEW = 3  # ranges and indices that are listed
 MOST_ELEMENTS = 2**24  # of a larger output the first so many, in whole rows
-FACTORS = {2.0: "twice what is wanted", 0.5: "half of what is wanted", -1.0: "the negative of what is wanted"}
+FACTORS = {
+    2.0: "twice what is wanted",
+    0.5: "half of what is wanted",
+    4.0: "four times what is wanted",
+    0.25: "a quarter of what is wanted",
+    -1.0: "the negative of what is wanted",
+}
 # What makes such a factor where inputs are fp8 (fnuz has half of OCP's value in the same bits), and in products.
 OF_FP8 = {2.0: "fnuz fp8 taken for OCP", 0.5: "OCP fp8 taken for fnuz"}
+OF_BOTH = {factor**2: f"in both operands {words}" for factor, words in OF_FP8.items()}
 OF_PRODUCTS = {2.0: "a sum taken twice", 0.5: "half of k left out"}
 
 
@@ -25,6 +32,7 @@ def pattern_of(got: torch.Tensor, wanted: torch.Tensor, fp8: bool = False, multi
     text = _pattern_of(got, wanted)
     for factor, words in FACTORS.items():
         causes = [OF_FP8.get(factor, "")] * fp8 + [OF_PRODUCTS.get(factor, "")] * multiplies
+        causes += [OF_BOTH.get(factor, "")] * (fp8 and multiplies)
         if text.startswith(words) and any(causes):
             return f"{words}: {', or '.join(filter(None, causes))}?{text.removeprefix(words)}"
     return text

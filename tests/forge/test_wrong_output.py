@@ -56,6 +56,9 @@ def test_causes_that_the_problem_has() -> None:
     bits = torch.arange(96, 120, dtype=torch.uint8).view(4, 6)
     fnuz, ocp = (bits.view(kind).float() for kind in (torch.float8_e4m3fnuz, torch.float8_e4m3fn))
     assert pattern_of(ocp, fnuz, fp8=True) == "twice what is wanted: fnuz fp8 taken for OCP?"
+    both = pattern_of(ocp @ ocp.T, fnuz @ fnuz.T, fp8=True, multiplies=True)
+    assert both == "four times what is wanted: in both operands fnuz fp8 taken for OCP?"
+    assert pattern_of(4 * fnuz, fnuz, fp8=True) == "four times what is wanted"  # a norm's again
     said = pattern_of(fnuz, ocp, fp8=True, multiplies=True)
     assert said == "half of what is wanted: OCP fp8 taken for fnuz, or half of k left out?"
     assert pattern_of(fnuz, ocp) == "half of what is wanted"  # a norm's, say
