@@ -59,9 +59,18 @@ def runtime_library() -> Path:
     )
 
 
-def compiler_of_the_program() -> dict[str, str]:
-    """Environment in which a program's hipRTC finds this package."""
-    return {"CDNA_PYTHON": sys.executable, "CDNA_ROOT": str(Path(__file__).parents[2])}
+def environment_of_programs() -> dict[str, str]:
+    """In which C code opens the runtime by its names, and a program's hipRTC finds this package."""
+    return {
+        "LD_LIBRARY_PATH": first_in(os.environ.get("LD_LIBRARY_PATH", ""), runtime_library().parent),
+        "CDNA_PYTHON": sys.executable,
+        "CDNA_ROOT": str(Path(__file__).parents[2]),
+    }
+
+
+def first_in(paths: str, folder: Path) -> str:
+    """A variable's folders with one before them."""
+    return os.pathsep.join(dict.fromkeys([str(folder), *filter(None, paths.split(os.pathsep))]))
 
 
 def blas_library() -> Path:

@@ -12,7 +12,7 @@ from ..errors import CdnaError
 from .compile.build import build
 from .compile.source import HipSource
 from .compile.toolchain import find
-from .host_libraries import compiler_of_the_program
+from .host_libraries import environment_of_programs
 
 # What hip_runtime.h includes up to HIP 6, which programs rely on, and HIP 7's, which is used here, does not.
 _INCLUDED_BY_HIP_6 = ("-include", "stdio.h", "-include", "assert.h", "-include", "thread")
@@ -57,7 +57,7 @@ def run_program(
         **os.environ,
         "CDNA_ARCH": sources[0].arch,
         "CDNA_DETACH": "1",
-        **compiler_of_the_program(),
+        **environment_of_programs(),
     }
     if counters:
         from .run_counted import run_counted

@@ -13,7 +13,7 @@ from pathlib import Path
 from cdna.build import cache_dir, elf_linker
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import triton_files
-from cdna.hip.host_libraries import compiler_of_the_program, runtime_library
+from cdna.hip.host_libraries import environment_of_programs, first_in
 from forge.device.cards import HIP_VERSION, Card
 from forge.files import keep_written
 
@@ -24,19 +24,11 @@ _EACH_GPU = 'n=0; while [ $n -lt "${POPCORN_GPUS:-1}" ]; do n=$((n + 1))'
 def environment(card: Card) -> dict[str, str]:
     """Variables by which the runtime is found, and the folder; where this machine has a ROCm of its own, not that."""
     try:
-        libraries, bitcode, linker = (
-            runtime_library().parent,
-            triton_files().bitcode[0].parent,
-            shlex.join(elf_linker()),
-        )
+        variables = {"CDNA_ARCH": card.arch, **environment_of_programs()}
+        bitcode, linker = triton_files().bitcode[0].parent, shlex.join(elf_linker())
     except ToolchainError:  # it is told to who launches a kernel
         return {}
-    variables = {
-        "LD_LIBRARY_PATH": _first(libraries, os.environ.get("LD_LIBRARY_PATH", "")),
-        "CDNA_ARCH": card.arch,
-        **compiler_of_the_program(),
-    }
-    links = {"lib": libraries, "amdgcn/bitcode": bitcode}
+    links = {"lib": variables["LD_LIBRARY_PATH"].split(os.pathsep)[0], "amdgcn/bitcode": str(bitcode)}
     made_of = hashlib.sha256(f"{links} {linker}".encode()).hexdigest()[:12]
     folder = cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.name.replace(' ', '-')}-{made_of}"
     given = os.environ.get("ROCM_PATH")
@@ -49,11 +41,7 @@ def environment(card: Card) -> dict[str, str]:
         (folder / name).parent.mkdir(exist_ok=True)
         with contextlib.suppress(FileExistsError):
             (folder / name).symlink_to(target)
-    return {**variables, "ROCM_PATH": str(folder), "PATH": _first(folder / "bin", os.environ.get("PATH", os.defpath))}
-
-
-def _first(folder: Path, paths: str) -> str:
-    return os.pathsep.join(dict.fromkeys([str(folder), *filter(None, paths.split(os.pathsep))]))
+    return {**variables, "ROCM_PATH": str(folder), "PATH": first_in(os.environ.get("PATH", os.defpath), folder / "bin")}
 
 
 def _files(card: Card, folder: Path, linker: str) -> dict[str, str]:

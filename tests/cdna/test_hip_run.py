@@ -84,6 +84,15 @@ def test_linking_at_run_time() -> None:
     assert "hipLinkComplete: caller.hip:2: error: undefined device symbol _Z4halfi" in done.stderr
 
 
+def test_what_a_program_starts_opens_the_runtime_by_its_names(tmp_path: Path) -> None:
+    opened = "import ctypes; [ctypes.CDLL(name) for name in ('libamdhip64.so', 'libhiprtc.so.7')]"
+    (tmp_path / "main.hip").write_text(
+        f'#include <cstdlib>\nint main() {{ return std::system("{sys.executable} -c \\"{opened}\\"") ? 1 : 0; }}\n'
+    )
+    done = run(tmp_path / "main.hip")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_openmp_in_host_code(tmp_path: Path) -> None:
     (tmp_path / "main.hip").write_text("""
         #include <hip/hip_runtime.h>
