@@ -108,10 +108,8 @@ def _main(argv: list[str]) -> int:
 def _exit_code(run: Run | Pair, strict: bool, trust: bool) -> int:
     own = run.run if isinstance(run, Pair) else run
     if not run.passed:
-        not_judged = (
-            own.complete and not own.buts and all(case.passed or case.status is Status.NOT_RUN for case in own.cases)
-        )
-        return EXIT_BAD_INPUT if not_judged and own.cases else EXIT_FAIL
+        missing = {case.status for case in own.cases if not case.passed} == {Status.NOT_RUN}
+        return EXIT_BAD_INPUT if missing and own.complete and not own.buts else EXIT_FAIL
     found = any(finding_texts(case.device_report) for case in own.cases)
     doubts = run.doubted or found or (own.unconfined and not trust)
     return EXIT_BUT if strict and doubts else EXIT_PASS

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_920,
-    "docs": 5_710,
-    "forge": 22_340,
-    "kernels": 16_100,
+    "cdna": 44_700,
+    "docs": 4_900,
+    "forge": 24_900,
+    "kernels": 13_400,
     "reference": 2_510,
-    "tests": 41_620,
+    "tests": 44_800,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/code_objects/encodings.txt"}
