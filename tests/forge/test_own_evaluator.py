@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -137,7 +138,7 @@ FAULTS = [
     pytest.param(
         "* by", "* by + (n == 5)", "fail", [], marks=pytest.mark.slow(reason="a wrong value, as wrong as none")
     ),
-    ("    scale[", "    None if len(x) == 5 else scale[", "fail", []),  # what nobody wrote
+    ("    scale[", "    None if len(x) == 5 else scale[", "fail", ["unwritten"]),
 ]
 
 
@@ -153,8 +154,8 @@ def test_a_case_tells_what_the_same_problem_tells_without_an_eval(
     assert ours.keys() == theirs.keys() and ours["fingerprint"].keys() == theirs["fingerprint"].keys()
     (case,), (same,) = ours["cases"], theirs["cases"]
     assert case.keys() == same.keys() and findings(theirs) == [found]
-    for key in ("status", "calls", "buts", "remarks", "floor"):
-        assert case[key] == same[key], key
+    for key in ("status", "calls", "buts", "remarks", "floor"):  # which call of three is looked at is drawn
+        assert re.sub(r"call \d", "a call", str(case[key])) == re.sub(r"call \d", "a call", str(same[key])), key
     assert total(case["report"], "wave_instructions") == total(same["report"], "wave_instructions")
     assert len(case["seeds"]) == len(same["seeds"]) and (case["accuracy"] is None) == (same["accuracy"] is None)
 
