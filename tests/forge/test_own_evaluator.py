@@ -89,7 +89,8 @@ def scaled(x, by):
     scale[(len(x) // 4 + 1,)](x, y, by, len(x), ABOVE=0)
     return y
 """
-KERNEL = SCALE + "\ndef custom_kernel(x):\n    return scaled(x, 2.0)\n"
+# Of zeros: what nobody has written may or may not be told as well.
+KERNEL = SCALE.replace("empty", "zeros") + "\ndef custom_kernel(x):\n    return scaled(x, 2.0)\n"
 PAIR = SCALE + "\ndef double(x):\n    return scaled(x, 2.0)\n\ndef halve(x):\n    return scaled(x, 0.5)\n"
 BEHIND = ("ABOVE=0", "ABOVE=1")  # reads an element behind the last
 RACES = ("    tl.store(y", "    tl.store(y, tl.load(y) + 0.0)\n    tl.store(y")  # on element 0, by all workgroups
@@ -138,7 +139,7 @@ FAULTS = [
     pytest.param(
         "* by", "* by + (n == 5)", "fail", [], marks=pytest.mark.slow(reason="a wrong value, as wrong as none")
     ),
-    ("    scale[", "    None if len(x) == 5 else scale[", "fail", ["unwritten"]),
+    ("zeros_like(x)\n", "empty_like(x)\n    None if len(x) == 5 else \\\n", "fail", ["unwritten"]),
 ]
 
 
