@@ -55,7 +55,7 @@ class Referee(Worker):
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
         ready = super().prepare(root, broken)
-        self.device.set_checks(False)  # of the submission's work; unwritten memory is filled all the same
+        self.device.set_checks("none")  # of the submission's work; unwritten memory is filled all the same
         self.note_reference(sys.modules["reference"])
         if self.setup.known_as:
             known = reference_in(self.setup.known_as)
