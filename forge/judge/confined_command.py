@@ -1,6 +1,6 @@
 """Runs a command that writes to one folder alone: `python -I -S confined_command.py {"readable": [...], ...} COMMAND`.
 
-A script of its own, without our packages: whoever calls compilers has threads, and may only start programs.
+A script of its own, with the standard library alone: whoever calls compilers has threads, and may only start programs.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import contextlib
 import json
 import os
 import sys
+from pathlib import Path
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import landlock  # noqa: E402
-import seccomp  # noqa: E402
+from forge.judge import landlock, seccomp  # noqa: E402
 
 if __name__ == "__main__":
     bounds, command = json.loads(sys.argv[1]), sys.argv[2:]

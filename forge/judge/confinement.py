@@ -6,7 +6,7 @@ an ordinary user lacks, and none can be undone by what runs afterwards.
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import glob
 import json
 import os
@@ -19,9 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forge.judge import landlock, namespaces, seccomp
+from forge.judge.libc import (
+    PR_CAP_AMBIENT,
+    PR_CAPBSET_DROP,
+    PR_GET_DUMPABLE,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    call,
+    prctl,
+)
 
-PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 3, 4, 38
-PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAPABILITY_VERSION_3, MOST_CAPABILITIES = 0x20080522, 64
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/proc", "/sys")
 # Whose folders hold programs, libraries and headers that its user has put elsewhere.
@@ -172,24 +180,17 @@ def confined_calls(root: str, bounds: Bounds) -> Callable[[list[str], str], list
     return calling
 
 
-def prctl(option: int, *arguments: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, *(ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4])):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
 def bound_capabilities() -> None:
     """No program that is executed brings one back, whoever owns it. Where none may be dropped there is none."""
-    libc = ctypes.CDLL(None, use_errno=True)
     for number in range(MOST_CAPABILITIES):
-        libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+        with contextlib.suppress(OSError):
+            prctl(PR_CAPBSET_DROP, number)
 
 
 def drop_capabilities() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    if libc.capset(struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24)):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    with contextlib.suppress(OSError):  # a kernel without such
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
 
 
 def set_limits() -> None:
@@ -197,7 +198,7 @@ def set_limits() -> None:
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_NOFILE, MOST_FILES)
     lower(resource.RLIMIT_NPROC, MOST_TASKS + task_count())
-    before = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+    before = prctl(PR_GET_DUMPABLE)
     prctl(PR_SET_DUMPABLE, 1)  # or its own files in /proc are not its own
     try:
         Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO))

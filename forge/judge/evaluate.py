@@ -20,6 +20,7 @@ from forge.judge import landlock
 from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer
+from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, Setup
 from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan, sample_of
@@ -28,7 +29,6 @@ from forge.judge.results import CaseResult, Run, Status
 from forge.judge.triton_errors import lacking_format
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
-from forge.judge.worker import PR_SET_DUMPABLE, prctl
 from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, spec_of
@@ -77,7 +77,7 @@ class Judge:
         self._not_sampled = 0.0  # the largest case, by its FLOPs, of which a sample would have saved nothing
 
     def __enter__(self) -> Judge:
-        prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into the process that counts its verdicts
+        try_prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into the process that counts its verdicts
         self._started = time.monotonic()
         self._digests = digests(self.plan.problem)
         self._packages = {} if landlock.there() else packages()  # which then nobody can change

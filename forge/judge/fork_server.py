@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
-from forge.judge.process_tree import PR_SET_CHILD_SUBREAPER, kill_below, look_from_here, machines_pid
+from forge.judge.libc import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, try_prctl
+from forge.judge.process_tree import kill_below, look_from_here, machines_pid
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
@@ -105,12 +106,10 @@ class ForkServer:
 
 def serve(fd: int, root: str) -> None:
     """The fork server's own life."""
-    from forge.judge.worker import PR_SET_DUMPABLE, prctl
-
     os.umask(0o022)  # whoever runs a submission reads what is built here
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into what is forked here to judge it
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try_prctl(PR_SET_DUMPABLE, 0)  # nor may a submission look into what is forked here to judge it
+    try_prctl(PR_SET_CHILD_SUBREAPER, 1)
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
     warm, broken, folder = False, None, None

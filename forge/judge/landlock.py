@@ -12,6 +12,8 @@ import stat
 import struct
 from collections.abc import Iterable
 
+from forge.judge.libc import call
+
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446  # system calls, the same on all machines
 CREATE_VERSION, PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -23,17 +25,9 @@ READING = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # what a rule for a single file may say
 
 
-def _call(*arguments: object) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(*arguments)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-
-
 def version() -> int:
     """Of the kernel's Landlock. OSError where it has none, or has it switched off."""
-    return _call(CREATE, None, ctypes.c_size_t(0), CREATE_VERSION)
+    return call("syscall", CREATE, None, ctypes.c_size_t(0), CREATE_VERSION)
 
 
 def there() -> bool:
@@ -49,7 +43,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable
     handled = OF_FIRST | sum(right for right, since in SINCE.items() if there >= since)
     attributes = struct.pack("=QQQ", handled, 0, SCOPED if there >= SCOPED_SINCE else 0)
     size = 24 if there >= SCOPED_SINCE else 8
-    ruleset = _call(CREATE, attributes, ctypes.c_size_t(size), 0)
+    ruleset = call("syscall", CREATE, attributes, ctypes.c_size_t(size), 0)
     try:
         for places, rights in (
             (readable, READING),
@@ -59,7 +53,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable
             for place in places:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                     _allow(ruleset, place, rights & handled)
-        _call(RESTRICT, ruleset, 0)
+        call("syscall", RESTRICT, ruleset, 0)
     finally:
         os.close(ruleset)
     return there
@@ -70,6 +64,6 @@ def _allow(ruleset: int, place: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= OF_FILES
-        _call(ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+        call("syscall", ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
         os.close(descriptor)

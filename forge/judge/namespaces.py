@@ -16,6 +16,8 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from forge.judge.libc import call
+
 NEW_MOUNTS, NEW_NAMES, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NETWORK = (
     *(0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000),
 )
@@ -28,15 +30,9 @@ HOSTS = "127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n"
 NOBODY = 65534
 
 
-def _call(function: str, *arguments: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, function)(*arguments) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
 def _mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     words = (word.encode() if word else None for word in (source, target, kind))
-    _call("mount", *words, ctypes.c_ulong(flags), options.encode() if options else None)
+    call("mount", *words, ctypes.c_ulong(flags), options.encode() if options else None)
 
 
 def leave_all() -> None:
@@ -44,9 +40,9 @@ def leave_all() -> None:
     own = NEW_MOUNTS | NEW_NAMES | NEW_IPC | NEW_PIDS | NEW_NETWORK
     user, group = os.getuid(), os.getgid()
     try:
-        _call("unshare", own)
+        call("unshare", own)
     except PermissionError:
-        _call("unshare", own | NEW_USERS)
+        call("unshare", own | NEW_USERS)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -96,7 +92,7 @@ def _show(source: str, target: Path, may_write: bool) -> None:
     _mount(os.path.realpath(source), str(target), flags=BIND | RECURSIVE)
     attributes = struct.pack("=QQQQ", NO_SET_UID | (0 if may_write else READ_ONLY), 0, 0, 0)
     with contextlib.suppress(OSError):  # Landlock says the same
-        _call("syscall", MOUNT_SETATTR, AT_FDCWD, str(target).encode(), AT_RECURSIVE, attributes, ctypes.c_size_t(32))
+        call("syscall", MOUNT_SETATTR, AT_FDCWD, str(target).encode(), AT_RECURSIVE, attributes, ctypes.c_size_t(32))
 
 
 def show_processes(place: str) -> None:
@@ -112,8 +108,8 @@ def show_processes(place: str) -> None:
 def move_to(place: str) -> None:
     """Makes it the root of this process, and of all that it starts."""
     os.chdir(place)
-    _call("syscall", PIVOT_ROOT, b".", b".")
-    _call("umount2", b".", DETACH)
+    call("syscall", PIVOT_ROOT, b".", b".")
+    call("umount2", b".", DETACH)
     os.chdir("/")
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-PR_SET_CHILD_SUBREAPER = 36
-
+from forge.judge.libc import PR_SET_CHILD_SUBREAPER, try_prctl
 
 _proc: int | None = None  # /proc of the namespace of processes that the evaluator is in
 
@@ -36,8 +34,7 @@ def forget_it() -> None:
 
 def adopt_orphans() -> None:
     """From now on a process whose parent died becomes our child, so that none can hide from `end_all`."""
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: process groups must do
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try_prctl(PR_SET_CHILD_SUBREAPER, 1)  # else process groups must do
 
 
 def descendants(of: int, without: Iterable[int] = ()) -> list[int]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import platform
 import socket
 import struct
 from collections.abc import Iterable
 
-PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+from forge.judge import libc
+
+SECCOMP_MODE_FILTER = 2
 ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 AUDIT_ARCH_X86_64, X32_BIT = 0xC000003E, 0x40000000
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -143,6 +144,4 @@ def install(code: bytes) -> None:
     if platform.machine() != "x86_64":
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
     program = _Program(len(code) // 8, code)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    libc.call("prctl", libc.PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)

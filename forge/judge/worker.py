@@ -8,7 +8,6 @@ it clean up: the evaluator ends it, and everything it started.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import faulthandler
 import importlib
@@ -27,11 +26,10 @@ from forge.device.roofline import with_torch
 from forge.judge import messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
+from forge.judge.libc import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, try_prctl
 from forge.judge.memory import give_back_freed_memory, keep_freed_memory
 from forge.judge.process_tree import forget_it, machines_pid
 from forge.judge.results import Status
-
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 Fields = dict[str, Any]  # of an answer
 Act = Callable[[], Fields]
@@ -89,12 +87,7 @@ def machine_fault(error: BaseException, folder: str) -> bool:
 
 
 def die_with_parent() -> None:
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def prctl(option: int, value: int) -> None:
-    with contextlib.suppress(OSError, AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    try_prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Worker:
@@ -255,7 +248,7 @@ class Worker:
 class SubmissionWorker(Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        prctl(PR_SET_DUMPABLE, 1)  # unlike the processes that judge: a submission may look at itself
+        try_prctl(PR_SET_DUMPABLE, 1)  # unlike the processes that judge: a submission may look at itself
         self.handlers |= {
             messages.Call: self.call,
             messages.FetchOutput: self.fetch,

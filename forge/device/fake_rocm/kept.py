@@ -16,13 +16,13 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cdna.build import cache_dir
+from forge.device.extensions import all_in
 
-MOST_FILES, MOST_BYTES, MOST_DEPTH = 1000, 64 << 20, 16  # of what lies beside an extension's sources
+MOST_FILES, MOST_BYTES = 1000, 64 << 20  # of what lies beside an extension's sources
 _LENGTH = struct.Struct(">I")
 _lock = threading.Lock()
 _line: tuple[int, socket.socket] | None = None  # of which process
@@ -122,13 +122,14 @@ class Copy:
 
 
 def copy_of(extension: Any, run: str) -> Copy:
-    """NotTaken where something else of the run is named, or too much lies there."""
+    """NotTaken where something else of the run is named, or too much lies there; OSError where that is too deep."""
     named = [*(str(source.parent) for source in extension.sources), *extension.include_paths]
     folders = list(dict.fromkeys(folder for folder in named if folder.startswith(run)))
     files: dict[str, Path] = {}
     for number, folder in enumerate(folders):
-        for path in _plain_files(Path(folder)):
-            files[f"{number}/{path.relative_to(folder)}"] = path
+        for path in all_in(Path(folder)):
+            if path.is_file() and not path.is_symlink():
+                files[f"{number}/{path.relative_to(folder)}"] = path
             if len(files) > MOST_FILES:
                 raise NotTaken
     digest, left = hashlib.sha256(), MOST_BYTES
@@ -140,16 +141,6 @@ def copy_of(extension: Any, run: str) -> Copy:
     if run in copy.inside(" ".join([*extension.cflags, *extension.device_flags, *extension.ldflags])):
         raise NotTaken
     return copy
-
-
-def _plain_files(folder: Path, depth: int = 0) -> Iterator[Path]:
-    if depth > MOST_DEPTH:
-        raise NotTaken
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            yield from _plain_files(Path(entry.path), depth + 1)
-        elif entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
 
 
 def content_of(path: Path, most: int) -> bytes:
