@@ -1,7 +1,7 @@
 // Where an access may go: which range holds it, and what lies at an address that none holds.
 #include "check_bounds.h"
 #include "memory/watched_memory.h"
-#include "run/device_heap.h"
+#include "memory/device_heap.h"
 
 // Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
 bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {

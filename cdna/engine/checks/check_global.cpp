@@ -5,7 +5,7 @@
 // atomics are synchronisation, not data: they do not race with each other. A plain load of what another workgroup changes
 // by one does, unless it only polls, or looks before an atomic of its own.
 #include "isa/buffer.h"
-#include "run/device_heap.h"
+#include "memory/device_heap.h"
 #include "check_bounds.h"
 #include "check_order.h"
 #include "check_readers.h"

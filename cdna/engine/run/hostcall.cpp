@@ -5,7 +5,7 @@
 // stack and sleeps until its ready flag is cleared. printf sends a message of many packets: the first word of
 // a lane describes what the other seven bring.
 #include "hostcall.h"
-#include "device_heap.h"
+#include "memory/device_heap.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

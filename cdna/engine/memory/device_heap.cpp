@@ -1,7 +1,7 @@
 // malloc and free of device code, which come as hostcalls. The memory stays when the kernel ends. The small blocks that
 // were freed last stay ours, so that checks know an access to them: nobody else can have these addresses meanwhile.
 #include "device_heap.h"
-#include "memory/registry.h"
+#include "registry.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
