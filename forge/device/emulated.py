@@ -140,9 +140,8 @@ class EmulatedDevice(Device):
         kept.take_line(line)
 
     def prepare_builds(self) -> None:
-        from cdna.build import engine_library, generated_headers
+        from cdna.build import engine_library
 
-        generated_headers()
         engine_library()
 
     def build_for(self, line: int, run: str, calling: Callable[[list[str], str], list[str]]) -> None:

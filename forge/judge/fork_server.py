@@ -272,6 +272,7 @@ def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
             device.prepare_builds()
             import torch  # noqa: F401
 
+            device.fingerprint()  # reads all that a modelled time depends on: once for those that are forked
             if order["is_rank"]:
                 import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 
