@@ -249,8 +249,7 @@ def test_a_module_may_make_its_kernel_when_it_is_asked_for(tmp_path: Path) -> No
 LACKS = f"""
 import errno, os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from forge.judge import seccomp
-from forge.judge.confinement import prctl
+from forge.judge import libc, seccomp
 lacking = sys.argv[1].split(",")
 code = [seccomp._op(seccomp.LOAD, seccomp.NUMBER)]
 numbers = {{"landlock": [(444, errno.ENOSYS)], "namespaces": [(272, errno.EPERM), (165, errno.EPERM)]}}
@@ -258,10 +257,10 @@ for call, number in [one for name in lacking for one in numbers.get(name, [])]:
     code += seccomp._where(call, [seccomp._fail(number)])
 if "seccomp" in lacking:  # prctl(PR_SET_SECCOMP)
     code += seccomp._where(157, [
-        seccomp._op(seccomp.LOAD, 16), *seccomp._where(seccomp.PR_SET_SECCOMP, [seccomp._fail(errno.EINVAL)]),
+        seccomp._op(seccomp.LOAD, 16), *seccomp._where(libc.PR_SET_SECCOMP, [seccomp._fail(errno.EINVAL)]),
         seccomp._op(seccomp.RETURN, seccomp.ALLOW),
     ])
-prctl(38, 1)
+libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
 seccomp.install(b"".join([*code, seccomp._op(seccomp.RETURN, seccomp.ALLOW)]))
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
@@ -274,6 +273,7 @@ def run_lacking(folder: Path, lacking: str, *options: str) -> tuple[int, str, di
     command = [sys.executable, "-c", LACKS, lacking, str(ROOT / "eval.py"), "test", "problem", "--device", "gfx942"]
     command += ["--cases", "0", "--json", "out.json", "--strict", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
+    assert (folder / "out.json").exists(), done.stderr
     return done.returncode, done.stdout, json.loads((folder / "out.json").read_text())
 
 
