@@ -1,7 +1,7 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
 // check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// check_global.cpp, check_bounds.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
+// global_access.cpp, check_bounds.cpp, global_race.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
 // tells a deadlock from a long wait; check_values.cpp and check_unwritten.cpp follow what nothing has written;
 // check_report.cpp holds memory ranges and findings.
 #pragma once
@@ -113,7 +113,7 @@ struct Range {
   bool constant;             // that a kernel may only read
   bool shown;                // to the host, as pinned and managed memory
   volatile u32 written;      // the kernel writes there: set by its first store
-  u64* writes;               // per dword: who wrote, who read last; see check_global.cpp
+  u64* writes;               // per dword: who wrote, who read last; see global_race.cpp
   u64* reads;                // see check_readers.h
   struct EarlyReads* early;  // what was read before the first write; see check_readers.h
   bool reads_lost;           // not all of it

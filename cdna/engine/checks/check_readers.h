@@ -1,5 +1,5 @@
 // Who has read a dword since it was last written: nobody (0), one wave's access, or a set of several waves' that many dwords
-// share. An access is a cell of check_global.cpp; of a workgroup its last one is kept, and of the workgroup that has read
+// share. An access is a cell of global_race.cpp; of a workgroup its last one is kept, and of the workgroup that has read
 // last that of each wave since its barrier.
 #pragma once
 #include "isa/core.h"
