@@ -11,8 +11,6 @@ instruction by instruction. Usable alone: nothing here needs the rest of this re
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,24 +18,30 @@ from .cards import ARCHS, Card, get_card
 from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, UnsupportedInstruction
 
 if TYPE_CHECKING:
-    from . import model, profile
+    from . import profile
     from .checks import CheckError, Finding
-    from .code_objects.module import Module
-    from .counters import Counters, counting
-    from .launch_checks import unwritten_elements
-    from .records import AutotunerChoice, LaunchRecord, autotuned, findings, waits
-    from .watching import Stop, trace, watch
+    from .checks.launch_checks import unwritten_elements
+    from .launch.module import Module
+    from .observe import model
+    from .observe.counters import Counters, counting
+    from .observe.records import AutotunerChoice, LaunchRecord, autotuned, findings, waits
+    from .observe.watching import Stop, trace, watch
+    from .triton import device
 
 # What launches take is imported once it is asked for: programs that only compile, or start others, make no launch.
-_MODULES = ("checks", "counters", "model", "profile", "records", "settings", "watching")
-_NAMES = {
+_PLACES = {
     "checks": ("CheckError", "Finding"),
-    "counters": ("Counters", "counting"),
-    "launch_checks": ("unwritten_elements",),
-    "records": ("AutotunerChoice", "LaunchRecord", "autotuned", "findings", "waits"),
-    "watching": ("Stop", "trace", "watch"),
+    "checks.launch_checks": ("unwritten_elements",),
+    "engine.settings": (),
+    "observe.counters": ("Counters", "counting"),
+    "observe.model": (),
+    "observe.records": ("AutotunerChoice", "LaunchRecord", "autotuned", "findings", "waits"),
+    "observe.watching": ("Stop", "trace", "watch"),
+    "profile": (),
+    "triton": ("device",),
 }
-_PLACES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {place.rpartition(".")[2]: place for place in _PLACES}
+_NAMES = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = [
     "ARCHS",
@@ -72,42 +76,15 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name not in _PLACES:
+        return importlib.import_module(f".{_MODULES[name]}", __name__)
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    value = globals()[name] = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
     return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-@contextmanager
-def device(
-    arch: str,
-    checks: str | Iterable[str] | None = None,
-    raises: bool = True,
-    order_seed: int | None = None,
-    card: str | None = None,
-) -> Iterator[Card]:
-    """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors.
-
-    checks: "all", "none", or names of checks (see cdna.checks); None: what $CDNA_CHECKS says. raises: whether a finding
-    is a CheckError, or only noted for `findings()`. order_seed: draws the order in which workgroups and waves run; 0 is
-    the card's order, None what $CDNA_ORDER_SEED says. card: the model to emulate ("MI325X"); None: what $CDNA_CARD
-    says, else the arch's usual one.
-    """
-    from . import triton
-    from .checks import use
-    from .settings import as_card, ordered
-
-    with use(checks, raises), ordered(order_seed), as_card(arch, card):
-        installation = triton.install(arch)
-        try:
-            yield installation.driver.arch
-        finally:
-            installation.remove()
 
 
 def install(arch: str) -> Card:
@@ -118,8 +95,8 @@ def install(arch: str) -> Card:
 
 
 def load(source: str | Path | bytes, arch: str | None = None) -> Module:
-    """Load a code object: a .co or .hsaco file, a bundle, or its bytes. See code_objects.module."""
-    from .code_objects.module import load as load_module
+    """Load a code object: a .co or .hsaco file, a bundle, or its bytes. See launch/module.py."""
+    from .launch.module import load as load_module
 
     return load_module(source, arch)
 
@@ -129,6 +106,6 @@ def stats() -> list[LaunchRecord]:
 
     Each call takes the records away: a second one returns those of later launches only.
     """
-    from .records import take_records
+    from .observe.records import take_records
 
     return take_records()

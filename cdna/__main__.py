@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from .cards import ARCHS, get_card
-from .command_options import add_code_object_commands, add_launch_options, add_profile_options, until_closed
+from .commands.options import add_code_object_commands, add_launch_options, add_profile_options, until_closed
 from .errors import CdnaError
 from .hip.compile.source import HipSource
 
@@ -170,7 +170,7 @@ def choose_checks(names: str | None) -> None:
 
 def debug(arguments: argparse.Namespace) -> int:
     """`python -m cdna debug`; the program's exit code."""
-    from .debugger import Debugger, is_code_object, run_script, trace_of
+    from .commands.debugger import Debugger, is_code_object, run_script, trace_of
 
     choose_checks(arguments.checks)
     program, words = arguments.program, arguments.words
@@ -184,7 +184,7 @@ def debug(arguments: argparse.Namespace) -> int:
             traced.callback(debugger.report)
             debugger.prompt()
         if code_object:
-            from .code_objects import command as code_objects
+            from .commands import code_objects
 
             return code_objects.launch(build_parser().parse_args(["launch", str(program), *words]), sys.stdout)
         if program.suffix == ".py":
@@ -211,7 +211,7 @@ def run(argv: list[str] | None) -> int:
             sources = [source_of(arguments, file) for file in arguments.files]
             return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
         if arguments.command == "profile":
-            from .profile.command import profile
+            from .commands.profile import profile
 
             return profile(arguments, words[own + 1 :], source_of, sys.stdout)
         if arguments.command == "debug":
@@ -222,7 +222,7 @@ def run(argv: list[str] | None) -> int:
             compile_code_object(source_of(arguments, arguments.file), arguments.output)
             return 0
         if arguments.command == "report":
-            from .hip.report import assembly_of, report
+            from .commands.report import assembly_of, report
 
             if arguments.threads < 0 or arguments.threads > 1024:
                 raise CdnaError(f"--threads {arguments.threads}: a workgroup has 1 to 1024 threads")
@@ -232,20 +232,20 @@ def run(argv: list[str] | None) -> int:
                 print(f"cdna: {line}", file=sys.stderr)
             return 1 if wrong else 0
         if arguments.command == "dump":
-            from .code_objects.command import dump
+            from .commands.code_objects import dump
 
             return dump(arguments.file, arguments.arch, sys.stdout)
         if arguments.command == "launch":
-            from .code_objects.command import launch
+            from .commands.code_objects import launch
 
             return launch(arguments, sys.stdout)
         if arguments.command == "coverage":
-            from .coverage import report as coverage_report
+            from .commands.coverage import report as coverage_report
 
             return coverage_report(
                 [arguments.arch] if arguments.arch else ARCHS, sys.stdout, arguments.missing, arguments.json
             )
-        from .hip.doctor import doctor
+        from .commands.doctor import doctor
 
         return doctor(sys.stdout)
     except CdnaError as error:

@@ -23,9 +23,11 @@ from typing import Any
 import pytest
 from _pytest.outcomes import Failed
 
-from . import build, checks, records
+from . import checks
 from .cards import ARCHS, get_card
+from .engine import build
 from .errors import CdnaError, NotEmulated
+from .observe import records
 
 # Who can make torch's device "cuda" the emulated card names a function that takes the arch here. Without one, kernels
 # run on CPU tensors.

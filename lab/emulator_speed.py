@@ -26,7 +26,7 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna.program import Kernel, Program
+from cdna.launch.program import Kernel, Program
 
 
 @triton.jit

@@ -117,7 +117,7 @@ HARMFUL = {
     "replaces comparison": "torch.allclose = lambda *a, **k: True",
     "replaces json": "__import__('json').dumps = lambda *a, **k: '{{}}'",
     "replaces a judge's function": "sys.modules['forge.judge.worker'].plain = lambda value: {{}}",
-    "counts nothing": "__import__('cdna.counters').counters.count(False)",
+    "counts nothing": "__import__('cdna.observe.counters').counters.count(False)",
     "takes the records": "__import__('cdna').stats()",
     "kills its parent": "os.kill(os.getppid(), 9)",
     "signals its group": "os.killpg(0, 15)",

@@ -61,8 +61,8 @@ import torch  # noqa: E402
 
 import cdna  # noqa: E402
 from cdna.cards import cards  # noqa: E402
-from cdna.counters import clear_caches  # noqa: E402
-from cdna.model import modelled_case_us  # noqa: E402
+from cdna.observe.counters import clear_caches  # noqa: E402
+from cdna.observe.model import modelled_case_us  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
 from forge.tune.modelled import RUN_WHOLE  # noqa: E402
 from lab.time_model.launches import tile  # noqa: E402

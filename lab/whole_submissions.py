@@ -49,10 +49,10 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import cdna  # noqa: E402
 from cdna.cards import cards  # noqa: E402
-from cdna.counters import clear_caches  # noqa: E402
 from cdna.hip.host_libraries import blas_library  # noqa: E402
-from cdna.model import modelled_time_us  # noqa: E402
-from cdna.program import Program  # noqa: E402
+from cdna.launch.program import Program  # noqa: E402
+from cdna.observe.counters import clear_caches  # noqa: E402
+from cdna.observe.model import modelled_time_us  # noqa: E402
 from forge.device.emulated import PRODUCT_RECORDER  # noqa: E402
 from forge.device.roofline import Roofline  # noqa: E402
 from forge.judge import compilers  # noqa: E402

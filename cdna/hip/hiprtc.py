@@ -18,8 +18,8 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..build import own_cache_dir
-from ..code_objects.elf import read, unbundle
+from ..binary.elf import read, unbundle
+from ..engine.build import own_cache_dir
 from ..errors import CdnaError, CompileError
 from .compile.fat_binary import fat_binary
 from .compile.results import stored

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..build import (
+from ..engine.build import (
     ENGINE_DIR,
     FLAGS,
     _cpu_features,
@@ -25,7 +25,7 @@ from ..build import (
     generated_headers,
     own_cache_dir,
 )
-from ..cached_files import whole_elf
+from ..engine.cached_files import whole_elf
 from ..errors import ToolchainError
 from .compile.compilers import INCLUDE_DIR, LIBRARIES_DIR, package_dir, triton_files
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from .. import counters
-from ..library import engine
+from ..engine.library import engine
+from ..observe import counters
+from ..observe.records import LaunchRecord, take_records
 from ..profile import profiles, text_lines
-from ..records import LaunchRecord, take_records
 from .host_libraries import runtime_library
 
 

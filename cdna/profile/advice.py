@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..resources import waves_per_simd
+from ..binary.resources import waves_per_simd
 from .kernel import KernelProfile
 from .lines import Line
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..counters import Counters, InstructionCount
-from ..model import modelled_time_us
-from ..replay import Left
+from ..observe.counters import Counters, InstructionCount
+from ..observe.model import modelled_time_us
+from ..observe.replay import Left
 from .lines import Line, is_scratch
 
 # Beside counters' REASONS: causes that lie at the line itself, where others wait for it.

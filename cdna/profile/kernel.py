@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ..binary.kernel_names import demangled, short_names
 from ..cards import Card, cards
-from ..counters import Counters
-from ..hip.kernel_names import demangled, short_names
-from ..model import ModelledTime, modelled_case_us, modelled_time_us
-from ..records import LaunchRecord
+from ..observe.counters import Counters
+from ..observe.model import ModelledTime, modelled_case_us, modelled_time_us
+from ..observe.records import LaunchRecord
 from .gains import Gain, gains_of
 from .lines import Line, lines_of
 from .timeline import LineSpan, WaitsFor, causes_of, timeline_of, trace_events

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..counters import SEGMENT_BYTES, InstructionCount, maintains_l2
-from ..decode import base_mnemonic
+from ..binary.decode import base_mnemonic
 from ..isa import facts_of
+from ..observe.counters import SEGMENT_BYTES, InstructionCount, maintains_l2
 
 _FP32_MATRIX = re.compile(r"v_mfma_f32_[^_]*(_\d+b)?_f32")
 _DOUBLE = re.compile(r"v_(?!cvt).*_f64(_|$)")

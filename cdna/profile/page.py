@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from ..binary.resources import waves_per_simd
 from ..errors import CdnaError
-from ..resources import waves_per_simd
 from .advice import advice_for
 from .gains import Gain
 from .kernel import KernelProfile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..counters import Counters
-from ..model import unrecorded_text
-from ..records import LaunchRecord
+from ..observe.counters import Counters
+from ..observe.model import unrecorded_text
+from ..observe.records import LaunchRecord
 from .advice import advice_for
 from .gains import ATOMICS, CAUSES, CONFLICTS, FENCES, SPILLS, Gain
 from .kernel import KernelProfile

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..counters import Counters
 from ..errors import CdnaError
+from ..observe.counters import Counters
 from .words import reason_text
 
 SIMDS = 4

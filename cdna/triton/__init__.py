@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import CdnaError
 
 if TYPE_CHECKING:
+    from ..cards import Card
     from .driver import Installation
 
 
@@ -25,3 +28,29 @@ def install(arch: str) -> Installation:
     from .driver import Installation
 
     return Installation(arch)
+
+
+@contextmanager
+def device(
+    arch: str,
+    checks: str | Iterable[str] | None = None,
+    raises: bool = True,
+    order_seed: int | None = None,
+    card: str | None = None,
+) -> Iterator[Card]:
+    """Within the block, Triton kernels run on the emulated `arch` ("gfx942" or "gfx950") with CPU tensors.
+
+    checks: "all", "none", or names of checks (see cdna.checks); None: what $CDNA_CHECKS says. raises: whether a finding
+    is a CheckError, or only noted for `findings()`. order_seed: draws the order in which workgroups and waves run; 0 is
+    the card's order, None what $CDNA_ORDER_SEED says. card: the model to emulate ("MI325X"); None: what $CDNA_CARD
+    says, else the arch's usual one.
+    """
+    from ..checks import use
+    from ..engine.settings import as_card, ordered
+
+    with use(checks, raises), ordered(order_seed), as_card(arch, card):
+        installation = install(arch)
+        try:
+            yield installation.driver.arch
+        finally:
+            installation.remove()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensors import extent
+from ..launch.tensors import extent
 
 MOST_BYTES = 1 << 28  # of a call's tensors together, which are copied for each trial
 _TYPES = {

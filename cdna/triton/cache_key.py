@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ..build import cache_dir
-from ..cached_files import publish, whole
+from ..engine.build import cache_dir
+from ..engine.cached_files import publish, whole
 
 
 def keep_triton_key() -> None:

@@ -2,7 +2,7 @@
 
 Triton compiles and links for the arch as it would beside the real card; the AMDGCN assembly, which travels behind the
 linked binary, is what gets loaded (the binary itself where inline assembly took an assembler), and launches go to
-`cdna.program`.
+`cdna.launch.program`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from triton.backends.driver import DriverBase
 from triton.runtime.autotuner import Autotuner
 
 from .. import checks
-from ..asm import AsmFile, has_directives, parse
+from ..binary.asm import AsmFile, has_directives, parse
+from ..binary.compiler_notes import warn_of
 from ..cards import Card
-from ..compiler_notes import warn_of
-from ..counters import clear_caches, counting
-from ..model import modelled_case_us
-from ..program import Kernel, Program
-from ..records import AutotunerChoice, note_benchmark, note_choice, take_records
-from ..settings import emulated_card
+from ..engine.settings import emulated_card
+from ..launch.program import Kernel, Program
+from ..observe.counters import clear_caches, counting
+from ..observe.model import modelled_case_us
+from ..observe.records import AutotunerChoice, note_benchmark, note_choice, take_records
 from . import kept, known_faults
 from .added_by_trials import Trials
 from .cache_key import keep_triton_key
@@ -43,8 +43,8 @@ _ASSEMBLY = b"\n; assembly for the emulated device\n"
 
 
 def _of_binary(code: bytes) -> AsmFile:
-    from ..code_objects.elf import read
-    from ..code_objects.statements import statements_of
+    from ..binary.elf import read
+    from ..binary.statements import statements_of
 
     return statements_of(read(code))
 

@@ -16,8 +16,8 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget, Language
 
-from ..build import cache_dir
-from ..cached_files import publish, whole
+from ..engine.build import cache_dir
+from ..engine.cached_files import publish, whole
 
 Stages = dict[str, Callable[[Any, dict], Any]]
 # Asks for a kernel to be compiled into the cache: "" where it is there then. None: this process compiles for itself.

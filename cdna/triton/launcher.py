@@ -9,9 +9,9 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
-from .. import tensors
 from ..errors import ArgumentOverflow, LaunchError
-from ..program import Kernel
+from ..launch import tensors
+from ..launch.program import Kernel
 from .versions import interface, value_of_flag
 
 _FORMATS = {

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from ..build import cache_dir, own_cache_dir, zig_binary
+from ..engine.build import cache_dir, own_cache_dir, zig_binary
 from ..errors import ToolchainError
 from .versions import interface
 

@@ -113,7 +113,7 @@ class Device(ABC):
         return None  # of a GPU's memory nobody knows
 
     def writers(self) -> Any:
-        """Who says which bytes launches wrote, as cdna.written does, from now on; None where nobody knows."""
+        """Who says which bytes launches wrote, as cdna.memory.written does, from now on; None where nobody knows."""
         return None
 
     @abstractmethod

@@ -121,8 +121,8 @@ class EmulatedDevice(Device):
     def count_work(self, on: bool = True, sample: str = "") -> None:
         self.counting = on
         if sample:
-            import cdna.counters  # noqa: F401
-        counters = sys.modules.get("cdna.counters")
+            import cdna.observe.counters  # noqa: F401
+        counters = sys.modules.get("cdna.observe.counters")
         if counters is not None:
             counters.sample_all(getattr(counters.Sample, sample or "NONE"))
         if on == ("CDNA_COUNT" in os.environ):
@@ -140,7 +140,7 @@ class EmulatedDevice(Device):
         kept.take_line(line)
 
     def prepare_builds(self) -> None:
-        from cdna.build import engine_library
+        from cdna.engine.build import engine_library
 
         engine_library()
 
@@ -169,12 +169,12 @@ class EmulatedDevice(Device):
         ctypes.CDLL(found[0]).cdna_record_products(self._recorder)
 
     def turns_of(self, pids: Iterable[int]) -> int | None:
-        from cdna.peers import turns_of
+        from cdna.memory.peers import turns_of
 
         return turns_of(pids)
 
     def look_at_output(self, tensors: Iterable[tuple[str, Any]]) -> None:
-        from cdna.launch_checks import look_at_read
+        from cdna.checks.launch_checks import look_at_read
         from forge.device.fake_rocm.tags import quiet
 
         with quiet():
@@ -182,13 +182,13 @@ class EmulatedDevice(Device):
                 look_at_read(name, tensor, self.arch, "the judge", raises=False)
 
     def writers(self) -> Any:
-        from cdna import written
+        from cdna.memory import written
 
         written.watch()
         return written
 
     def case_report(self) -> dict[str, Any]:
-        from cdna.library import is_loaded
+        from cdna.engine.library import is_loaded
 
         if not is_loaded():  # it comes with the first Triton or HIP kernel
             return {}

@@ -23,14 +23,14 @@ def all_in(folder: Path, depth: int = 0) -> Iterator[Path]:
 
 def kept_folder() -> str:
     """Where what builders make lies."""
-    from cdna.build import cache_dir
+    from cdna.engine.build import cache_dir
 
     return str(cache_dir())
 
 
 def drop_damaged(folder: Path) -> None:
     """Removes what was cut short, which would crash whoever loads it: torch builds it again."""
-    from cdna.cached_files import whole_elf
+    from cdna.engine.cached_files import whole_elf
 
     for built in all_in(folder):
         if built.suffix in (".so", ".o") and built.is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from cdna.compiler_notes import take as compiler_notes
+from cdna.binary.compiler_notes import take as compiler_notes
 from cdna.errors import CdnaError
 from cdna.hip.compile.compilers import choose
 

@@ -10,7 +10,7 @@ import os
 import shlex
 from pathlib import Path
 
-from cdna.build import cache_dir, elf_linker
+from cdna.engine.build import cache_dir, elf_linker
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import triton_files
 from cdna.hip.host_libraries import environment_of_programs, first_in

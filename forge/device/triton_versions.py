@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cdna.build import cache_dir
+from cdna.engine.build import cache_dir
 from cdna.errors import CdnaError
 from cdna.triton import known_faults
 from cdna.triton.cache_key import keep_triton_key

@@ -243,7 +243,7 @@ class Called(Answer):
     profile: str = ""
     device_report: DeviceReport = field(default_factory=DeviceReport)
     torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations
-    written: dict[str, int] = field(default_factory=dict)  # the output's bytes by who wrote them: see cdna.written
+    written: dict[str, int] = field(default_factory=dict)  # the output's bytes by who wrote them: see cdna.memory
     host: tuple[str, ...] = ()  # what the call did on the host that may have made them
 
 

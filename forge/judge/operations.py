@@ -351,7 +351,7 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[A
 def watch(on: bool, card: Roofline | None = None, sample: bool = False, writers: Any = None) -> Iterator[Work]:
     """Counts what torch does within the block, in this thread and in those that it starts. card: whose times are
     estimated as well. sample: its large operations are not carried out, so that what it computes is of no use. writers:
-    who hears what they read and write, as cdna.written does."""
+    who hears what they read and write, as cdna.memory.written does."""
     work = Work()
     if not on:
         yield work

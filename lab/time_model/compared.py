@@ -14,7 +14,7 @@ import torch
 
 import cdna
 from cdna.cards import Card, cards
-from cdna.settings import as_card
+from cdna.engine.settings import as_card
 
 from .launches import Launch, Memory, launch_of, tile
 from .rows import Row, RowError

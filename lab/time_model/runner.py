@@ -13,10 +13,10 @@ from typing import Any
 
 import cdna
 from cdna.cards import Card, cards
-from cdna.counters import clear_caches, counting
-from cdna.model import modelled_case_us, modelled_time_us, unrecorded_text
-from cdna.records import take_records
-from cdna.settings import as_card
+from cdna.engine.settings import as_card
+from cdna.observe.counters import clear_caches, counting
+from cdna.observe.model import modelled_case_us, modelled_time_us, unrecorded_text
+from cdna.observe.records import take_records
 from cdna.version import model_version
 
 from .launches import Launch, Memory, launch_of

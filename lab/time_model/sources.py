@@ -21,7 +21,7 @@ from cdna.cards import Card, cards
 from cdna.hip.compile.compilers import INCLUDE_DIR
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
-from cdna.program import Kernel, Program
+from cdna.launch.program import Kernel, Program
 
 from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .rows import Row, RowError

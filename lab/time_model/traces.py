@@ -16,10 +16,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cdna.cards import Card
-from cdna.counters import Counters
-from cdna.model import ModelledTime
+from cdna.launch.program import Kernel, Program
+from cdna.observe.counters import Counters
+from cdna.observe.model import ModelledTime
 from cdna.profile.kernel import with_warm_caches
-from cdna.program import Kernel, Program
 
 from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .ranks import spearman

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cdna import abi
+from cdna.engine import abi
+from cdna.engine.library import engine
 from cdna.errors import CdnaError
-from cdna.library import engine
 
 CDNA = Path(abi.__file__).parent
 SOURCES = [*(CDNA / "engine").rglob("*.cpp"), *(CDNA / "hip/runtime").rglob("*.cpp")]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cdna.program import Program
-from cdna.snippet import POISON, run, split64
+from cdna.launch.program import Program
+from cdna.testing.snippet import POISON, run, split64
 from tests.support.atomic_operations import Operation, integer_operations
 
 LANES = range(64)

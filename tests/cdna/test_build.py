@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdna.build import ENGINE_DIR, FLAGS, engine_library, find_compiler
+from cdna.engine.build import ENGINE_DIR, FLAGS, engine_library, find_compiler
 from cdna.errors import ToolchainError
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cdna.build import engine_library
-from cdna.cached_files import publish, whole, whole_elf
+from cdna.engine.build import engine_library
+from cdna.engine.cached_files import publish, whole, whole_elf
 from cdna.hip.compile import results
 from forge.device.extensions import drop_damaged
 from tests.support.hip_programs import PROGRAMS, cdna

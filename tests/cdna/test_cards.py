@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import cdna
+from cdna.binary.resources import read_resources, waves_per_simd
 from cdna.cards import FOLDER, cards, get_card, read_card
 from cdna.errors import CdnaError
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
 from cdna.hip.run import build_program
-from cdna.resources import read_resources, waves_per_simd
 from tests.support.assembled import program
 
 

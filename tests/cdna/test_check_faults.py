@@ -18,8 +18,8 @@ import triton.language as tl
 
 import cdna
 from cdna import checks
-from cdna.library import engine
-from cdna.program import Program
+from cdna.engine.library import engine
+from cdna.launch.program import Program
 from tests.support.assembled import program
 from tests.support.checked_kernels import _exchange, _softmax
 from tests.support.checked_launch import buffer, clean, found, launch, memory

@@ -16,7 +16,7 @@ import triton.language as tl
 
 import cdna
 from cdna.errors import CdnaError
-from cdna.peers import turns_of
+from cdna.memory.peers import turns_of
 from tests.support.hip_programs import PROGRAMS, run
 from tests.support.limits import ENDS_S
 

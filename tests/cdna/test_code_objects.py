@@ -17,11 +17,11 @@ import torch
 
 import cdna
 from cdna.__main__ import main
-from cdna.build import zig_binary
+from cdna.binary.disassembler import disassemble, encodings, instructions
+from cdna.binary.elf import CodeObjectError, read, unbundle
+from cdna.binary.statements import statements_of
 from cdna.cards import ARCHS
-from cdna.code_objects.disassembler import disassemble, encodings, instructions
-from cdna.code_objects.elf import CodeObjectError, read, unbundle
-from cdna.code_objects.statements import statements_of
+from cdna.engine.build import zig_binary
 from cdna.errors import CdnaError, LaunchError
 from tests.support.compiled_kernels import KERNELS, compiled
 

@@ -8,8 +8,8 @@ import torch
 from triton import knobs
 
 import cdna
-from cdna import compiler_notes
-from cdna.compiler_notes import CompilerFault
+from cdna.binary import compiler_notes
+from cdna.binary.compiler_notes import CompilerFault
 from cdna.hip.compile import runner_clang
 from cdna.hip.compile.compilers import Compiler
 from cdna.triton import known_faults

@@ -12,11 +12,11 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna.counters import Sample, clear_caches
-from cdna.library import Launch, engine
-from cdna.model import modelled_time_us
-from cdna.program import Kernel
-from cdna.records import LaunchRecord, take_records
+from cdna.engine.library import Launch, engine
+from cdna.launch.program import Kernel
+from cdna.observe.counters import Sample, clear_caches
+from cdna.observe.model import modelled_time_us
+from cdna.observe.records import LaunchRecord, take_records
 from tests.support.assembled import program
 
 

@@ -6,11 +6,11 @@ import pytest
 
 import cdna
 from cdna import checks
-from cdna.asm import parse
+from cdna.binary.asm import parse
+from cdna.binary.compiler_notes import CompilerFault
+from cdna.binary.hazards import Hazard, find_hazards, message
 from cdna.cards import get_card
-from cdna.compiler_notes import CompilerFault
-from cdna.hazards import Hazard, find_hazards, message
-from cdna.library import engine
+from cdna.engine.library import engine
 from tests.support.assembled import program
 from tests.support.checked_launch import launch
 

@@ -15,7 +15,7 @@ from cdna.errors import ToolchainError
 from cdna.hip.compile import compilers
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import Toolchain, find
-from cdna.program import Program
+from cdna.launch.program import Program
 
 ROOT = Path(__file__).parents[1] / "support" / "hip"
 ARCHS = ("gfx942", "gfx950")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdna.hip.kernel_names import demangled, template_arguments
+from cdna.binary.kernel_names import demangled, template_arguments
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from cdna import resources
 from cdna.__main__ import main
-from cdna.asm import parse, source_line
+from cdna.binary import kernel_names, resources
+from cdna.binary.asm import parse, source_line
+from cdna.commands import doctor
 from cdna.errors import CompileError, ToolchainError
-from cdna.hip import doctor, kernel_names
 from cdna.hip.compile import compilers, diagnostics, toolchain, verify
 from cdna.hip.compile.build import build
 from cdna.hip.compile.precompiled_headers import relevant

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdna.build import zig_binary
+from cdna.binary.operands import TYPES
 from cdna.cards import ARCHS
+from cdna.engine.build import zig_binary
 from cdna.errors import UnsupportedInstruction
-from cdna.operands import TYPES
-from cdna.snippet import State, run
+from cdna.testing.snippet import State, run
 from tests.support.exactfloat import encode
 from tests.support.inline_constants import (
     FLOATS,

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 import cdna
-from cdna.asm import parse
+from cdna.binary.asm import parse
+from cdna.binary.hazards import Hazard, find_hazards, passes
 from cdna.cards import get_card
-from cdna.coverage import implemented
+from cdna.commands.coverage import implemented
+from cdna.engine.library import engine
 from cdna.errors import CdnaError
-from cdna.hazards import Hazard, find_hazards, passes
 from cdna.isa import TABLE, Facts, facts_of, instructions, read_rows, read_table, write_rows
-from cdna.library import engine
-from cdna.snippet import run, split64
+from cdna.testing.snippet import run, split64
 from tests.support.assembled import program
 from tests.support.checked_launch import found
 

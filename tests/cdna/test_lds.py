@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cdna.errors import UnsupportedInstruction
-from cdna.snippet import POISON, run
+from cdna.testing.snippet import POISON, run
 
 ALL = (1 << 64) - 1
 LANES = range(64)

@@ -11,10 +11,10 @@ import torch
 
 import cdna
 from cdna.cards import get_card
-from cdna.counters import clear_caches
-from cdna.library import engine
-from cdna.model import modelled_time_us
-from cdna.records import take_records
+from cdna.engine.library import engine
+from cdna.observe.counters import clear_caches
+from cdna.observe.model import modelled_time_us
+from cdna.observe.records import take_records
 from tests.support.assembled import program
 
 CARD = get_card("gfx942")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdna import snippet
+from cdna.testing import snippet
 from tests.support.matrix_model import FORMATS, LANES, pack, small_float, span
 
 ROUND_TO_NEAREST = 0xF0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cdna import snippet
 from cdna.errors import UnsupportedInstruction
 from cdna.isa import facts_of
+from cdna.testing import snippet
 from tests.support.matrix_model import (
     FORMATS,
     LANES,

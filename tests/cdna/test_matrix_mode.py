@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cdna import snippet
+from cdna.testing import snippet
 from tests.support.matrix_model import LANES, result_places, scatter
 
 FP16_OVFL = 1 << 23

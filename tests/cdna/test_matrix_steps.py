@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cdna import snippet
+from cdna.testing import snippet
 from tests.support.matrix_model import (
     LANES,
     Case,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cdna.errors import KernelFault, UnsupportedInstruction
-from cdna.program import Program
-from cdna.snippet import POISON, State, run, split64
+from cdna.launch.program import Program
+from cdna.testing.snippet import POISON, State, run, split64
 
 ALL = (1 << 64) - 1
 LANES = range(64)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from cdna.binary.operands import TYPES
 from cdna.cards import ARCHS
 from cdna.errors import UnsupportedInstruction
-from cdna.operands import TYPES
-from cdna.snippet import DEFAULT_MODE, State, run
+from cdna.testing.snippet import DEFAULT_MODE, State, run
 from tests.support.exactfloat import add, decode, encode, fma
 from tests.support.inline_constants import APART, FIRST, forms, line
 from tests.support.valu_cases import M32, signed

@@ -46,5 +46,5 @@ def test_cdna_stays_whole_where_forge_is_removed(tmp_path: Path) -> None:
     assert "forge" in run(python, "-c", "import forge, cdna.cards; print(forge.__name__)")
     run(*pip, "--python", python, "uninstall", "-q", "-y", "cdna-forge")
     assert "gfx942" in run(
-        python, "-c", "from cdna.abi import layout; from cdna.cards import ARCHS; layout(); print(ARCHS)"
+        python, "-c", "from cdna.engine.abi import layout; from cdna.cards import ARCHS; layout(); print(ARCHS)"
     )

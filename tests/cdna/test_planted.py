@@ -20,10 +20,10 @@ from torch.overrides import TorchFunctionMode
 from triton.runtime.errors import OutOfResources
 
 import cdna
-from cdna import tensors
+from cdna.engine.library import engine
 from cdna.hip.host_libraries import runtime_library
-from cdna.library import engine
-from cdna.tensors import memory_of
+from cdna.launch import tensors
+from cdna.launch.tensors import memory_of
 from tests.support.hip_programs import PROGRAMS, run
 
 PLANTED = PROGRAMS / "planted.hip"

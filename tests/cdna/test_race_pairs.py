@@ -10,7 +10,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.code_objects.module import ObjectKernel
+from cdna.launch.module import ObjectKernel
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
 from tests.support.race_pairs import PAIRS, compiled

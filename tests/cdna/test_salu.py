@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdna.errors import KernelFault
-from cdna.snippet import run
+from cdna.testing.snippet import run
 from tests.support.valu_cases import M32, M64, leading, signed
 from tests.support.valu_inputs import EDGES, WAVE
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cdna.errors import KernelFault, UnsupportedInstruction
-from cdna.program import Program
-from cdna.snippet import run
+from cdna.launch.program import Program
+from cdna.testing.snippet import run
 from tests.support.assembled import program
 from tests.support.atomic_operations import integer_operations
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cdna.isa import instructions
-from cdna.snippet import run
+from cdna.testing.snippet import run
 from tests.support.exactfloat import fma
 from tests.support.lane_check import check_lanes
 from tests.support.valu_cases import Case, best, flushing, group, packed_group, positive_log2, power_of_two, propagating

@@ -13,9 +13,9 @@ import torch
 
 import cdna
 from cdna.cards import get_card
-from cdna.model import modelled_case_us, modelled_time_us
+from cdna.observe.model import modelled_case_us, modelled_time_us
+from cdna.observe.records import LaunchRecord, take_records
 from cdna.profile.kernel import profiles
-from cdna.records import LaunchRecord, take_records
 from tests.cdna.test_counters import EACH_ITS_LINE, add_kernel, addition, run
 
 CARD = get_card("gfx942")

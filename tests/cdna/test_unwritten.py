@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna.launch_checks import mark_unwritten, unwritten_elements
-from cdna.program import Program
+from cdna.checks.launch_checks import mark_unwritten, unwritten_elements
+from cdna.launch.program import Program
 from tests.support.assembled import program
 from tests.support.checked_launch import clean
 from tests.support.hip_programs import PROGRAMS, run

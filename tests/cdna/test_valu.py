@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from cdna.snippet import POISON, run
+from cdna.testing.snippet import POISON, run
 from tests.support.exactfloat import decode, div, encode
 from tests.support.lane_check import check_lanes, name, value
 from tests.support.valu_cases import CASES, M32, M64, Case, bits_of, signed

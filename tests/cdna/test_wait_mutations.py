@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import cdna
-from cdna.code_objects.module import ObjectKernel
+from cdna.launch.module import ObjectKernel
 from tests.support.checked_kernels import CASES
 from tests.support.mutations import Mutant, mutating
 from tests.support.race_pairs import compiled

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import cdna
-from cdna import checks, records
+from cdna import checks
+from cdna.observe import records
 from tests.support.assembled import program
 from tests.support.checked_launch import Plain, buffer, clean, found, launch, memory
 from tests.support.hip_programs import ROOT

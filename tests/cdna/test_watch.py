@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import cdna
-from cdna.program import Program
+from cdna.launch.program import Program
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
 from tests.support.hip_programs import PROGRAMS, ROOT

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 import cdna
-from cdna import written
-from cdna.library import engine
+from cdna.engine.library import engine
+from cdna.memory import written
 
 N = 4096
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cdna.build import zig_binary
+from cdna.engine.build import zig_binary
 from cdna.hip.compile import compilers
 from forge.device import resolve
 from tests.support.limits import ENDS_S

@@ -14,8 +14,8 @@ import triton.language as tl
 
 import cdna
 from cdna.cards import cards
+from cdna.observe.records import take_records
 from cdna.profile import profiles, text_lines
-from cdna.records import take_records
 from forge.commands.torch_profile import torch_lines
 from forge.device.roofline import Roofline
 from forge.judge.operations import watch
@@ -184,10 +184,10 @@ def test_launches_that_a_submission_times_itself_are_in_its_time(bench: str, tmp
 
 UNCOUNTED = TIMES_ITSELF.replace("    BENCH(launch)\n    launch()\n", "    HIDE\n        launch()\n    launch()\n")
 HIDERS = {
-    "counters off": "import cdna.counters\n    cdna.counters.count(False)\n    if True:",
+    "counters off": "import cdna.observe.counters\n    cdna.counters.count(False)\n    if True:",
     "a trial": "if True:\n        triton.autotune([triton.Config({})], [])(double_kernel).do_bench(launch, (0.5,))",
     "records taken": "import cdna\n    launch()\n    cdna.stats()\n    if True:",
-    "the log off": "from cdna.library import engine\n    engine().lib.cdna_log_set(0)\n    if True:",
+    "the log off": "from cdna.engine.library import engine\n    engine().lib.cdna_log_set(0)\n    if True:",
 }
 
 

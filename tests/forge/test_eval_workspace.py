@@ -140,7 +140,7 @@ def watched(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "name",
     [
         *("root/forge/judge/check.py", "root/forge/judge/check/__init__.py", "root/forge/judge/check.so"),
-        *("root/cdna/model.py", "root/torch.py", "root/json/__init__.py", "problem/reference.py"),
+        *("root/cdna/observe/model.py", "root/torch.py", "root/json/__init__.py", "problem/reference.py"),
         *("packages/x.pth", "packages/sitecustomize.py", "packages/usercustomize.so"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdna.build import cache_dir
+from cdna.engine.build import cache_dir
 from forge.device.fake_rocm import kept
 from forge.device.fake_rocm.build import Extension
 from tests.support.evaltools import ROOT, run_command

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdna.build import cache_dir
+from cdna.engine.build import cache_dir
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 

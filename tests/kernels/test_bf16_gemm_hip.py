@@ -7,7 +7,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.program import Program
+from cdna.launch.program import Program
 from tests.support import bf16_gemm_hip as hip
 from tests.support.fp8_mm_hip import resources
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from cdna.program import Program
+from cdna.launch.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.evaltools import generate
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, CONSECUTIVE_32, PAIRED_8, conflicts

@@ -7,7 +7,7 @@ import struct
 import pytest
 import torch
 
-from cdna.program import Program
+from cdna.launch.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 from tests.support.reference_folders import load_reference

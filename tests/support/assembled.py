@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdna.program import Program
+from cdna.launch.program import Program
 
 
 def program(body: str, arch: str = "gfx942", lds_bytes: int = 0, scratch_bytes: int = 0) -> Program:

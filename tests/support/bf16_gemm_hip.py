@@ -9,8 +9,8 @@ import torch
 
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
-from cdna.program import Program
-from cdna.records import LaunchRecord
+from cdna.launch.program import Program
+from cdna.observe.records import LaunchRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("bf16_gemm_gfx942.hip")

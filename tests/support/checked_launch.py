@@ -9,7 +9,7 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.program import Program
+from cdna.launch.program import Program
 
 Plain = list[tuple[str, torch.Tensor]]
 

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdna.build import zig_binary
+from cdna.binary.operands import TYPES
 from cdna.cards import ARCHS
+from cdna.engine.build import zig_binary
+from cdna.engine.library import engine
 from cdna.isa import instructions
-from cdna.library import engine
-from cdna.operands import TYPES
 
 TABLE = Path(__file__).parents[1] / "cdna" / "inline_constants.txt"
 FLOATS = ("1.0", "-4.0", "0.5", "0.15915494")

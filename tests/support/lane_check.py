@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from cdna.snippet import run
+from cdna.testing.snippet import run
 from tests.support.exactfloat import decode, encode
 from tests.support.valu_cases import Case, bits_of, signed
 from tests.support.valu_inputs import ALL, SOME, WAVE, dwords, registers, same, source

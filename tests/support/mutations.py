@@ -17,14 +17,14 @@ from typing import Any
 
 import cdna
 from cdna import checks
-from cdna.asm import AsmFile, Statement
-from cdna.decode import base_mnemonic
+from cdna.binary.asm import AsmFile, Statement
+from cdna.binary.decode import base_mnemonic
+from cdna.binary.hazards import _use
+from cdna.engine.library import engine
+from cdna.engine.settings import ordered
 from cdna.errors import KernelFault
-from cdna.hazards import _use
 from cdna.isa import facts_of
-from cdna.library import engine
-from cdna.program import Kernel, Program
-from cdna.settings import ordered
+from cdna.launch.program import Kernel, Program
 
 KINDS = "wait,race,uninitialised,bounds"
 ORDER_SEEDS = range(1, 7)

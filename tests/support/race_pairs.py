@@ -7,7 +7,7 @@ import re
 
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
-from cdna.program import Program
+from cdna.launch.program import Program
 from tests.support.hip_programs import PROGRAMS
 
 SOURCE = PROGRAMS / "race_pairs.hip"

@@ -1,4 +1,4 @@
-// How the compiler lays out the structures that Python sees into: cdna/abi.py compares it with what it reads from them.
+// How the compiler lays out the structures that Python sees into: cdna/engine/abi.py compares it with what it reads from them.
 #include "checks/check.h"
 #include "launch_log.h"
 #include "time/clock.h"

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...build import cache_dir, own_cache_dir
+from ...engine.build import cache_dir, own_cache_dir
 from ...errors import ToolchainError
 
 INCLUDE_DIR = Path(__file__).parents[1] / "include"

@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...build import engine_library
-from ...code_objects.elf import read
-from ...code_objects.statements import statements_of
-from ...image import ImageBuilder
-from ...library import engine
+from ...binary.elf import read
+from ...binary.image import ImageBuilder
+from ...binary.statements import statements_of
+from ...engine.build import engine_library
+from ...engine.library import engine
 from .results import Results, digest_of
 
 MAGIC = 0x3154414641444E43  # "CNDAFAT1"

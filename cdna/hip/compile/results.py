@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ...build import cache_dir, own_cache_dir
-from ...cached_files import publish, whole
+from ...engine.build import cache_dir, own_cache_dir
+from ...engine.cached_files import publish, whole
 from ...errors import ToolchainError
 
 

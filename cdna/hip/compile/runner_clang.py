@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...compiler_notes import warn_of
+from ...binary.compiler_notes import warn_of
 from .compilers import Compiler
 from .source import HipSource
 
 RUNNER_CLANG = 20
 RUNNER = "ROCm 7.1's clang 20"
-_LIST = Path(__file__).parents[2] / "data" / "newer_than_clang_20.txt"
+_LIST = Path(__file__).with_name("newer_than_clang_20.txt")
 
 
 def clang_major(compiler: Compiler) -> int:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...build import elf_linker
 from ...cards import check_arch
+from ...engine.build import elf_linker
 from ...errors import CompileError, ToolchainError
 from . import verify
 from .compilers import Compiler, choose, environment, hip_version, zigs_cxx_library_is_built

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from ...asm import INLINE_ASSEMBLY, parse, source_line
-from ...code_objects.disassembler import instructions
+from ...binary.asm import INLINE_ASSEMBLY, parse, source_line
+from ...binary.disassembler import instructions
 
 _USED = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo|^\s*\.quad\s+([A-Za-z_][\w.$]*)", re.MULTILINE)
 _DEFINED = re.compile(r"^([\w.$]+):|^\s*\.(?:l?comm|set|amdgpu_lds)\s+([\w.$]+)", re.MULTILINE)

@@ -53,7 +53,7 @@ def apply(arch: str) -> None:
     propagate.apply()
     if checks := os.environ.get("CDNA_CHECKS", ""):
         tags.tell_checks()
-    from cdna import torch_memory
+    from cdna.memory import torch_memory
 
     if not checks:  # they count no lines, and watch the allocator themselves
         torch_memory.align_torch()

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from cdna.build import own_cache_dir
+from cdna.engine.build import own_cache_dir
 from cdna.errors import CompileError, NotEmulated, ToolchainError
 from cdna.hip.compile import results
 from cdna.hip.compile.diagnostics import ROCM_LIBRARIES

@@ -59,9 +59,9 @@ def load(arch: str) -> None:
         return
     sys.path.insert(0, hook.ROOT)  # cdna may not have been imported yet
     try:
+        from cdna.engine.library import let_interrupts_end_launches
         from cdna.hip.host_libraries import runtime_library
-        from cdna.library import let_interrupts_end_launches
-        from cdna.torch_memory import watch_torch
+        from cdna.memory.torch_memory import watch_torch
     finally:
         sys.path.remove(hook.ROOT)
 

@@ -14,7 +14,7 @@ from forge.device.fake_rocm.tags import CPU, quiet, tag_of
 def look(tensor: torch.Tensor, what: str, copies: bool = False) -> None:
     """Have checks that are on look at what the host reads of a GPU's tensor."""
     if tag_of(tensor) not in (None, CPU) and "unwritten" in settings().kinds:  # not in a judge, which imports no more
-        from cdna.launch_checks import look_at_read
+        from cdna.checks.launch_checks import look_at_read
 
         with quiet():
             look_at_read(f"a tensor {list(tensor.shape)}", tensor, os.environ[hook.VARIABLE], what, copies)

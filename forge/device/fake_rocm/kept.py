@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from cdna.build import cache_dir
+from cdna.engine.build import cache_dir
 from forge.device.extensions import all_in
 
 MOST_FILES, MOST_BYTES = 1000, 64 << 20  # of what lies beside an extension's sources

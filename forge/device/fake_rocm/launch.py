@@ -14,7 +14,7 @@ import torch
 import triton
 
 import cdna
-from cdna.build import generated_headers
+from cdna.engine.build import generated_headers
 from cdna.triton.launcher import Launcher
 from forge.device.fake_rocm import capturing, tags
 from forge.device.fake_rocm import kept as builder
@@ -32,7 +32,7 @@ OF_EXTENSIONS = (
     "forge.device.fake_rocm.locks",
     "forge.device.fake_rocm.torch_headers",
     "cdna.hip.run",
-    "cdna.launch_checks",
+    "cdna.checks.launch_checks",
 )
 
 

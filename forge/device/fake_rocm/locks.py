@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 
-from cdna.build import own_cache_dir
+from cdna.engine.build import own_cache_dir
 from cdna.errors import ToolchainError
 
 

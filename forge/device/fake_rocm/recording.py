@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from cdna.asm import parse, source_line
+from cdna.binary.asm import parse, source_line
+from cdna.binary.kernel_names import demangled, template_arguments
+from cdna.binary.resources import Resources, read_resources
 from cdna.hip.compile.toolchain import DeviceCode
-from cdna.hip.kernel_names import demangled, template_arguments
-from cdna.resources import Resources, read_resources
 from forge.device.fake_rocm import hip, tags
 from forge.device.pages import fresh
 

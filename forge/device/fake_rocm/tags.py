@@ -133,7 +133,7 @@ def is_pinned(tensor: torch.Tensor) -> bool:
 def know_memory(tensor: torch.Tensor, owner: Any = None) -> None:
     """Tell the checks of a GPU's tensor whose memory torch's allocator has not given; owner: what it ends with."""
     if told is not None:
-        from cdna.library import engine
+        from cdna.engine.library import engine
 
         lib, storage = engine().lib, storage_of(tensor)
         lib.cdna_know_block(storage.data_ptr(), storage.nbytes())
@@ -144,8 +144,8 @@ def know_memory(tensor: torch.Tensor, owner: Any = None) -> None:
 def tell_checks() -> None:
     """From now on, have the checks of launches told which tensors no kernel reaches."""
     global told
-    from cdna.launch_checks import OF_DEVICE, OF_HOST, expect_claims
-    from cdna.launch_checks import PINNED as REACHED
+    from cdna.checks.launch_checks import OF_DEVICE, OF_HOST, expect_claims
+    from cdna.checks.launch_checks import PINNED as REACHED
 
     claim = expect_claims()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from cdna.build import cache_dir, own_cache_dir
+from cdna.engine.build import cache_dir, own_cache_dir
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import Compiler
 from cdna.hip.compile.source import HipSource, ParsedHeader

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cdna
-from cdna import compiler_notes, counters
-from cdna.hip.kernel_names import short_names
-from cdna.model import ModelledTime, modelled_case_us, unrecorded_text
+from cdna.binary import compiler_notes
+from cdna.binary.kernel_names import short_names
+from cdna.observe import counters
+from cdna.observe.model import ModelledTime, modelled_case_us, unrecorded_text
+from cdna.observe.records import LaunchRecord, benchmarks, launches, take_records
 from cdna.profile import KernelProfile, advice_for, profiles, section, text_lines
 from cdna.profile.text import wait_text
 from cdna.profile.words import reason_text
-from cdna.records import LaunchRecord, benchmarks, launches, take_records
 
 LEAST = 0.002  # of the waves' time: what is less is not told
 HOTTEST = 10  # lines of a kernel that a report names

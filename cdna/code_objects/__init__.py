@@ -1,1 +1,0 @@
-"""Code objects (ELF): reading, decoding, launching."""

@@ -1,0 +1,201 @@
+"""Builds the engine (engine/*.cpp) once per machine, with a compiler that pip brings or the machine has.
+
+Order: $CDNA_CXX, ziglang (pip), clang++ on PATH. The result is cached under $CDNA_CACHE_DIR
+(default ~/.cache/cdna) by a hash of the sources, the compiler and the CPU's features.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .. import cards, isa
+from ..errors import ToolchainError
+from . import abi
+from .cached_files import whole_elf
+
+ENGINE_DIR = abi.HEADERS
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-sanitize=all",
+    "-fno-stack-protector",
+    "-Wall",
+    "-Wno-unused-function",
+]
+
+
+def cache_dir() -> Path:
+    """Where built engines lie: $CDNA_CACHE_DIR, else ~/.cache/cdna."""
+    return Path(os.environ.get("CDNA_CACHE_DIR") or Path.home() / ".cache" / "cdna")
+
+
+def own_cache_dir() -> Path:
+    """Where this process keeps what it makes: $CDNA_OWN_CACHE_DIR, of one that only reads the cache; else the cache."""
+    return Path(os.environ.get("CDNA_OWN_CACHE_DIR") or cache_dir())
+
+
+def zig_binary() -> str | None:
+    """The program in pip's package ziglang; None where that is not installed."""
+    zig = importlib.util.find_spec("ziglang")
+    return str(Path(zig.origin).parent / "zig") if zig is not None and zig.origin else None
+
+
+def elf_linker() -> list[str]:
+    """Of code objects: the machine's ld.lld, or zig's; ToolchainError where there is none."""
+    found, zig = shutil.which("ld.lld"), zig_binary()
+    if found is None and zig is None:
+        raise ToolchainError("no ld.lld to link a code object with: `pip install ziglang`, or install lld")
+    return [found] if found else [str(zig), "ld.lld"]
+
+
+def find_compiler() -> tuple[list[str], list[str]]:
+    """(compile command, link command) of the first usable compiler; ToolchainError where there is none."""
+    chosen = os.environ.get("CDNA_CXX")
+    if chosen:
+        if not shutil.which(chosen):
+            raise ToolchainError(f"CDNA_CXX={chosen}: no such program; point it at clang++ (17 or later), or unset it")
+        return [chosen], [chosen, "-shared"]
+    binary = zig_binary()
+    if binary is not None:
+        return [binary, "c++", "-target", f"{platform.machine()}-linux-gnu", "-nostdinc++"], [
+            binary,
+            "ld.lld",
+            "-shared",
+        ]
+    clang = shutil.which("clang++")
+    if clang:
+        return [clang], [clang, "-shared"]
+    raise ToolchainError(
+        "no C++ compiler for the emulated device: `pip install ziglang` (needs no root), "
+        "or install clang++ 17 or later, or set CDNA_CXX"
+    )
+
+
+def cpu_flags(compile_command: list[str]) -> list[str]:
+    """Options that choose the CPU to compile for, in the order to try: this one, one that most machines are.
+
+    A compiler may crash on one CPU's vector instructions (clang 22 on AVX-512's, seen with ldexp).
+    """
+    is_zig = "-target" in compile_command  # which has its own names
+    flags = ["-mcpu=native"] if is_zig else ["-march=native"]
+    if platform.machine() == "x86_64":
+        flags.append("-mcpu=x86_64_v3" if is_zig else "-march=x86-64-v3")
+    return flags
+
+
+def _cpu_features() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+
+
+def _hash(paths: list[Path], *parts: str) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def generated_headers() -> Path:
+    """A folder with the headers made from the tables that Python reads too; named by what they are made of, which is
+    sooner read than they are made."""
+    made_of = [Path(abi.__file__), *ENGINE_DIR.rglob("*.h"), *isa.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
+    folder = cache_dir() / f"generated-{_hash(sorted(file for file in [*made_of, Path(__file__)] if file.is_file()))}"
+    if (folder / "complete").exists():
+        return folder
+    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows(), "layout.inc": abi.layout_rows()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
+    for name, text in {**files, "complete": ""}.items():
+        if not (folder / name).exists():
+            partial = folder / f"{name}.{os.getpid()}"
+            partial.write_text(text)
+            partial.rename(folder / name)
+    return folder
+
+
+def _run(command: list[str], what: str) -> None:
+    environment = dict(
+        os.environ,
+        ZIG_GLOBAL_CACHE_DIR=str(own_cache_dir() / "zig"),
+        ZIG_LOCAL_CACHE_DIR=str(own_cache_dir() / "zig"),
+    )
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    except OSError as error:
+        raise ToolchainError(f"{what}: cannot run {command[0]}: {error}") from None
+    if result.returncode:
+        raise ToolchainError(f"{what} failed with {command[0]}:\n{result.stderr.strip()[-4000:]}")
+
+
+def engine_library() -> Path:
+    """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
+    compile_command, link_command = find_compiler()
+    generated = generated_headers()
+    sources = sorted(ENGINE_DIR.rglob("*.cpp"))
+    headers, tables = sorted(ENGINE_DIR.rglob("*.h")) + sorted(generated.glob("*.h")), sorted(generated.glob("*.inc"))
+    includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
+    identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
+    library = cache_dir() / f"engine-{_hash([*sources, *headers, *tables], identity)}.so"
+    if whole_elf(library):
+        return library
+    try:
+        (cache_dir() / "objects").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR") from None
+
+    def objects_for(cpu: str) -> list[Path]:
+        def compile_one(source: Path) -> Path:
+            included = [source, *headers, *(table for table in tables if table.name in source.read_text())]
+            name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
+            output = cache_dir() / "objects" / name
+            if not whole_elf(output):
+                partial = output.with_suffix(f".{os.getpid()}.o")
+                _run(
+                    [*compile_command, cpu, *FLAGS, *includes, "-c", str(source), "-o", str(partial)],
+                    f"compiling {source.name}",
+                )
+                partial.rename(output)
+            return output
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            return list(pool.map(compile_one, sources))
+
+    with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if whole_elf(library):
+            return library
+        print("cdna: building the emulated device (once per machine) ...", file=sys.stderr, flush=True)
+        native, *portable = cpu_flags(compile_command)
+        try:
+            objects = objects_for(native)
+        except ToolchainError as error:
+            if not portable:
+                raise
+            what = str(error).splitlines()[0].rstrip(":")
+            print(f"cdna: {what} and {native}; trying {portable[0]} ...", file=sys.stderr, flush=True)
+            objects = objects_for(portable[0])
+        partial = library.with_suffix(f".{os.getpid()}.so")
+        _run([*link_command, *map(str, objects), "-o", str(partial)], "linking the engine")
+        partial.rename(library)
+    return library

@@ -1,0 +1,1 @@
+"""Kernels on the device: from code and arguments to the end of the launch."""

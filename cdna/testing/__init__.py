@@ -1,0 +1,1 @@
+"""For tests: kernels from a few lines of assembly, the pytest plugin, which instructions are tested."""
