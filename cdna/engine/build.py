@@ -7,13 +7,16 @@ Order: $CDNA_CXX, ziglang (pip), clang++ on PATH. The result is cached under $CD
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,6 +117,22 @@ def _hash(paths: list[Path], *parts: str) -> str:
     return digest.hexdigest()[:20]
 
 
+@functools.cache
+def _includes_of(file: Path) -> list[str]:
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)', file.read_text(), re.MULTILINE)
+
+
+def sources_of(file: Path, folders: Sequence[Path]) -> list[Path]:
+    """The file, and all that it includes of these folders and of those beside what includes it."""
+    found = [file]
+    for one in found:
+        for name in _includes_of(one):
+            there = (Path(os.path.normpath(folder / name)) for folder in (one.parent, *folders))
+            place = next((path for path in there if path.is_file()), one)
+            found += [place] * (place not in found)
+    return found
+
+
 def generated_headers() -> Path:
     """A folder with the headers made from the tables that Python reads too; named by what they are made of, which is
     sooner read than they are made."""
@@ -153,10 +172,10 @@ def engine_library() -> Path:
     compile_command, link_command = find_compiler()
     generated = generated_headers()
     sources = sorted(ENGINE_DIR.rglob("*.cpp"))
-    headers, tables = sorted(ENGINE_DIR.rglob("*.h")) + sorted(generated.glob("*.h")), sorted(generated.glob("*.inc"))
+    headers = [*sorted(ENGINE_DIR.rglob("*.h")), *sorted(generated.glob("*.h")), *sorted(generated.glob("*.inc"))]
     includes = [f"-I{ENGINE_DIR}", f"-I{generated}"]
     identity = " ".join([*compile_command, *cpu_flags(compile_command), *FLAGS]) + _cpu_features()
-    library = cache_dir() / f"engine-{_hash([*sources, *headers, *tables], identity)}.so"
+    library = cache_dir() / f"engine-{_hash([*sources, *headers], identity)}.so"
     if whole_elf(library):
         return library
     try:
@@ -166,8 +185,7 @@ def engine_library() -> Path:
 
     def objects_for(cpu: str) -> list[Path]:
         def compile_one(source: Path) -> Path:
-            included = [source, *headers, *(table for table in tables if table.name in source.read_text())]
-            name = f"{source.stem}-{_hash(included, identity, cpu)}.o"
+            name = f"{source.stem}-{_hash(sources_of(source, [ENGINE_DIR, generated]), identity, cpu)}.o"
             output = cache_dir() / "objects" / name
             if not whole_elf(output):
                 partial = output.with_suffix(f".{os.getpid()}.o")

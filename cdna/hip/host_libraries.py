@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from ..engine.build import (
     find_compiler,
     generated_headers,
     own_cache_dir,
+    sources_of,
 )
 from ..engine.cached_files import whole_elf
 from ..errors import ToolchainError
@@ -100,6 +102,37 @@ def libraries_called_by(objects: Sequence[Path], flags: Sequence[str] = ()) -> l
     return [f"-L{folder}", "-lhipblaslt", f"-Wl,-rpath,{folder}"]
 
 
+def _compiled(
+    short: str, folders: Sequence[Path], compiling: list[str], begins_with: Path | None, identity: str
+) -> list[Path]:
+    """Objects of the first folder's sources: those whose headers are as they were come from the cache."""
+    seen, places = [*folders, INCLUDE_DIR, LIBRARIES_DIR], own_cache_dir() / "objects"
+    objects = {
+        source: places / f"{short}-{source.stem}-{_hash(sources_of(source, seen), identity)}.o"
+        for source in sorted(folders[0].glob("*.cpp"))
+    }
+    missing = [source for source, output in objects.items() if not whole_elf(output)]
+    systems = (INCLUDE_DIR, LIBRARIES_DIR, triton_files().include)
+    compiling = [*compiling, *(f"-I{place}" for place in folders)]
+    compiling += [word for place in systems for word in ("-isystem", str(place))]
+    with tempfile.TemporaryDirectory(dir=places) as folder:
+        parsed = Path(folder) / "parsed.pch"
+        if begins_with is not None and missing:
+            header = ["-x", "c++-header", str(begins_with), "-Xclang", "-fno-pch-timestamp"]
+            _run([*compiling, *header, "-o", str(parsed)], f"compiling {begins_with.name}")
+
+        def compile_one(source: Path) -> None:
+            ahead = parsed.exists() and '#include "' in source.read_text()
+            begin = ["-Xclang", "-include-pch", "-Xclang", str(parsed)] if ahead else []
+            partial = Path(folder) / f"{source.stem}.o"
+            _run([*compiling, *begin, "-c", str(source), "-o", str(partial)], f"compiling {source.name}")
+            partial.rename(objects[source])
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(compile_one, missing))
+    return list(objects.values())
+
+
 def _built(
     name: str,
     short: str,
@@ -121,14 +154,14 @@ def _built(
     # HIP's headers include the C++ library's
     compile_command = [word for word in compile_command if word != "-nostdinc++"] + cpu_flags(compile_command)[-1:]
     hip = triton_files()
+    flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
     sources = sorted(folders[0].glob("*.cpp"))
     headers = [header for folder in folders for header in sorted(folder.rglob("*.h"))]
-    flags = [*(flag for flag in FLAGS if flag != "-O3"), *extra, "-D__HIP_PLATFORM_AMD__"]
+    identity = " ".join([*compile_command, *flags, hip.version]) + _cpu_features()
     # It names the engine that it was linked with by its path: in a cache that was moved it would load another one.
-    made = [*compile_command, *flags, hip.version, str(cache_dir().resolve()), name, *other_names, *versions]
-    identity = " ".join(made) + _cpu_features()
+    made = [str(cache_dir().resolve()), name, *other_names, *versions]
     called = [f"{path.parent.name}/{path.name}" for path in linked]
-    folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *called)}"
+    folder = cache_dir() / f"{short}-{_hash(sources + headers, identity, *made, *called)}"
     library = folder / name
     if whole_elf(library):
         return library
@@ -138,6 +171,7 @@ def _built(
         return library
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (own_cache_dir() / "objects").mkdir(exist_ok=True)
     except OSError as error:
         raise ToolchainError(f"cannot create the cache folder {folder}: {error}; set CDNA_CACHE_DIR") from None
     with open(folder / "lock", "w") as lock:  # released by the system if the builder is killed
@@ -145,25 +179,7 @@ def _built(
         if whole_elf(library):
             return library
         print(f"cdna: building the {what} (once per machine) ...", file=sys.stderr, flush=True)
-        includes = [
-            *(f"-I{place}" for place in folders),
-            *(word for place in (INCLUDE_DIR, LIBRARIES_DIR, hip.include) for word in ("-isystem", str(place))),
-        ]
-
-        compiling, ahead, parsed = [*compile_command, *flags, *includes], [], folder / "parsed.pch"
-        if begins_with is not None:
-            made_of = ["-x", "c++-header", str(begins_with), "-Xclang", "-fno-pch-timestamp"]
-            _run([*compiling, *made_of, "-o", str(parsed)], f"compiling {begins_with.name}")
-            ahead = ["-Xclang", "-include-pch", "-Xclang", str(parsed)]
-
-        def compile_one(source: Path) -> Path:
-            output = folder / f"{source.stem}.o"
-            begin = ahead if '#include "' in source.read_text() else []
-            _run([*compiling, *begin, "-c", str(source), "-o", str(output)], f"compiling {source.name}")
-            return output
-
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            objects = list(pool.map(compile_one, sources))
+        objects = _compiled(short, folders, [*compile_command, *flags], begins_with, identity)
         partial, script = folder / f"{os.getpid()}.so", folder / "versions"
         script.write_text("".join(f"{version} {{}};\n" for version in versions))
         for link in other_names:
@@ -178,5 +194,4 @@ def _built(
         words += [word for path in linked for word in given("-rpath", str(path.parent))]
         _run([*link_command, *words, *map(str, [*objects, *linked]), "-o", str(partial)], f"linking the {what}")
         partial.rename(library)
-        parsed.unlink(missing_ok=True)
     return library

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdna.engine.build import ENGINE_DIR, FLAGS, engine_library, find_compiler
+from cdna.engine.build import ENGINE_DIR, FLAGS, engine_library, find_compiler, sources_of
 from cdna.errors import ToolchainError
 
 
@@ -59,3 +59,20 @@ def test_a_compiler_that_always_crashes_is_named(own_cache: Path, monkeypatch: p
     monkeypatch.setenv("CDNA_CXX", str(compiler))
     with pytest.raises(ToolchainError, match=r"compiling .*\.cpp failed with .*\nclang frontend"):
         engine_library()
+
+
+def test_an_object_is_made_of_what_its_source_includes(tmp_path: Path) -> None:
+    """And of what that includes, beside it first; what no folder of ours has is the compiler's."""
+    files = {
+        "a/a.cpp": '#include "a.h"\n#  include <b/b.h>\n#include <vector>\n// #include "other.h"\n',
+        "a/a.h": '#include "../b/b.h"\n#include "c.h"\n',
+        "a/c.h": "",
+        "b/b.h": '#include "a.h"\n#include "a/a.h"\n',
+        "b/a.h": "",
+        "other.h": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = [path.relative_to(tmp_path).as_posix() for path in sources_of(tmp_path / "a/a.cpp", [tmp_path])]
+    assert sorted(found) == ["a/a.cpp", "a/a.h", "a/c.h", "b/a.h", "b/b.h"]
