@@ -12,7 +12,7 @@ from cdna.engine import abi
 from cdna.engine.library import engine
 from cdna.errors import CdnaError
 
-CDNA = Path(abi.__file__).parent
+CDNA = Path(abi.__file__).parents[1]
 SOURCES = [*(CDNA / "engine").rglob("*.cpp"), *(CDNA / "hip/runtime").rglob("*.cpp")]
 # At the beginning of a line: calls are indented.
 DECLARED = re.compile(r"^(?:extern \"C\" )?\w[\w ]*?[ *]+(cdna_\w+)\([^{}]*?\);", re.MULTILINE)
