@@ -17,7 +17,7 @@ import triton.language as tl
 import cdna
 from cdna.errors import CdnaError
 from cdna.memory.peers import turns_of
-from tests.support.hip_programs import PROGRAMS, run
+from tests.support.hip_programs import PROGRAMS, preload, run
 from tests.support.limits import ENDS_S
 
 ORDERS = PROGRAMS / "order.hip"
@@ -42,13 +42,7 @@ def test_checks_change_no_time() -> None:
 
 
 def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
-    late, object_file = tmp_path / "late.so", tmp_path / "late.o"
-    zig = [sys.executable, "-m", "ziglang"]
-    subprocess.run(
-        [*zig, "cc", "-fPIC", "-c", PROGRAMS / "late_clock.c", "-o", object_file], check=True, timeout=ENDS_S
-    )
-    # To link, `cc` would build a run-time library first, 40 s of processor time, that is not needed.
-    subprocess.run([*zig, "ld.lld", "-shared", object_file, "-o", late], check=True, timeout=ENDS_S)
+    late = preload("late_clock.c", tmp_path)
     done = run(PROGRAMS / "polls.hip", "--", "1", CDNA_THREADS="4", LD_PRELOAD=str(late))
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 1  # and not the 10^11 s that a step back is as an unsigned number

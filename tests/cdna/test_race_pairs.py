@@ -5,6 +5,11 @@ Kernels that a compiler can write are in tests/support/hip/race_pairs.hip, the o
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -13,34 +18,33 @@ from cdna import checks
 from cdna.launch.module import ObjectKernel
 from tests.support.assembled import program
 from tests.support.checked_launch import buffer, launch
-from tests.support.race_pairs import PAIRS, compiled
+from tests.support.hip_programs import ROOT, preload
+from tests.support.limits import ENDS_S
+from tests.support.race_pairs import PAIRS, compiled, findings
 
 STOP = ("barrier_in_a_branch", "barriers_in_a_loop")
 OTHERWISE = dict.fromkeys(STOP, "barrier") | dict.fromkeys(("async_copy", "async_pipeline"), "wait")  # else a race
-KINDS = "bounds,wait,race,uninitialised,barrier"
-BLOCKS = 4
-
-
-def kinds_found(arch: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> list[cdna.Finding]:
-    monkeypatch.setenv("CDNA_THREADS", "1")
-    torch.manual_seed(1)
-    given, out = torch.randint(1, 100, (4096,), dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
-    given[0] = 1
-    cdna.findings()
-    with checks.use(KINDS, raises=False):
-        run = ObjectKernel(compiled(arch).kernels[kernel])
-        run((BLOCKS,), (256,), given, out, torch.zeros(64, dtype=torch.int32), lds_bytes=2048)
-    return cdna.findings()
+# Others go on with what a workgroup's atomic has told them while that one is held up behind it.
+PACED = ("reset_by_the_last_block", "count_overwritten", "last_block", "sense_barrier")
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_pair(arch: str, pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kinds_found(arch, f"{pair}_safe", monkeypatch) == []
-    racy = kinds_found(arch, f"{pair}_racy", monkeypatch)
+    monkeypatch.setenv("CDNA_THREADS", "1")
+    assert findings(arch, f"{pair}_safe") == []
+    racy = findings(arch, f"{pair}_racy")
     assert OTHERWISE.get(pair, "race") in {finding.kind for finding in racy}
     assert all("race_pairs.hip:" in finding.source for finding in racy)
+
+
+def test_pairs_whose_threads_are_held_up(tmp_path: Path) -> None:
+    kernels = [f"{pair}_{kind}" for pair in PACED for kind in ("safe", "racy")]
+    variables = {**os.environ, "CDNA_THREADS": "16", "LD_PRELOAD": str(preload("late_lock.c", tmp_path))}
+    command = [sys.executable, "-m", "tests.support.race_pairs", "100", *kernels]
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=ENDS_S)
+    assert done.stdout.split() == kernels[1::2], done.stdout + done.stderr
 
 
 START = "s_load_dwordx2 s[4:5], s[0:1], 0x0; v_lshlrev_b32_e32 v1, 2, v0; s_waitcnt lgkmcnt(0); "

@@ -27,3 +27,13 @@ def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[
 
 def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return cdna("run", *words, **environment)
+
+
+def preload(name: str, folder: Path) -> Path:
+    """A C file of PROGRAMS as a library for $LD_PRELOAD."""
+    library, object_file = folder / "late.so", folder / "late.o"
+    zig = [sys.executable, "-m", "ziglang"]
+    subprocess.run([*zig, "cc", "-fPIC", "-c", PROGRAMS / name, "-o", object_file], check=True, timeout=ENDS_S)
+    # To link, `cc` would build a run-time library first, 40 s of processor time, that is not needed.
+    subprocess.run([*zig, "ld.lld", "-shared", object_file, "-o", library], check=True, timeout=ENDS_S)
+    return library

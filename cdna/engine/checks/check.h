@@ -218,7 +218,6 @@ struct WaveCheck {
   u32 vm_at_barrier, lgkm_at_barrier;   // `done` at the last barrier
   u64 lanes;                            // that an atomic acts on
   u64 kept;                             // of those, what seemed to leave the value that is there
-  u64 asked, asked_at;                  // lanes that read flags, and how many writes of flags there were then
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   u64 spoilt;                           // lanes of an atomic that bring what nothing has written
   // check_stall.cpp

@@ -100,7 +100,6 @@ struct Orders {
   pthread_mutex_t lock;
   Flag* flags;
   u32 n_flags, capacity;
-  u64 n_said;            // writes of flags so far
   volatile bool coarse;  // only the old rule
   // Per workgroup, in counts of the clock: when it last released anything, stored with many lanes, acquired.
   u32 *released, *stored, *acquired;
@@ -323,9 +322,6 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
   if (o.coarse || wide) return;
   g.used = true;
   pthread_mutex_lock(&o.lock);
-  o.n_said += writes;
-  check_of(w).asked = reads ? lanes : 0;
-  check_of(w).asked_at = o.n_said;
   each_dword(address, reads ? lanes : 0, [&](u64 at) {
     if (const Flag* flag = known_flag(o, at)) hear(w, g, *flag);
     return true;
@@ -338,20 +334,6 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
     join(flag.stamps, g.released);
     o.coarse |= flag.stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS;
     return !o.coarse;
-  });
-  pthread_mutex_unlock(&o.lock);
-}
-
-void order_flag_seen(Wave& w) {
-  Orders& o = orders(w);
-  WaveCheck& c = check_of(w);
-  const u64 lanes = c.asked;
-  c.asked = 0;
-  if (__atomic_load_n(&o.n_said, __ATOMIC_SEQ_CST) == c.asked_at) return;
-  pthread_mutex_lock(&o.lock);
-  each_dword(w.address, lanes, [&](u64 at) {
-    if (const Flag* flag = known_flag(o, at)) hear(w, group_order(w), *flag);
-    return true;
   });
   pthread_mutex_unlock(&o.lock);
 }

@@ -14,12 +14,10 @@ void group_order_start(GroupOrder&);
 // Of a wave's instructions, in the order in which they execute.
 void order_releases(Wave& w);  // a fence that makes earlier writes visible to other workgroups
 void order_acquires(Wave& w);  // a fence behind which other workgroups' writes are read anew
-// An atomic or an access with a scope to `lanes` of `address`. kept: those that leave the value that is there.
+// An atomic or an access with a scope to `lanes` of `address`, whose turn it is (under_way.h). kept: those that leave the value that is there.
 void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kept);
 // That an atomic whose result nobody gets has been made: what it has found, only its wave's later reads follow.
 void order_looks(Wave& w, const u64* address, u64 lanes);
-// Behind a read that `order_flag` came before: another thread may have said something in between, and been seen.
-void order_flag_seen(Wave& w);
 void order_barrier(Workgroup& g, bool acquires);
 void order_within_group(Wave& w, u32 other_wave);  // this wave has seen a flag of that one's in LDS
 

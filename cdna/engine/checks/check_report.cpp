@@ -201,7 +201,7 @@ void report_held(Workgroup& g) {
 }
 
 void check_fault(Wave& w, u64 address) {
-  store_ends();
+  access_ends();
   if (!w.wg->check || !w.wg->check->checks->has(CHECK_BOUNDS)) return;
   char where[200];
   const Range* r = describe(*w.wg->check->checks, address, 1, where, sizeof where);

@@ -256,6 +256,21 @@ static void execute_inside(Wave& w, const Inst& in, const Access& x, u64 dropped
       w.vreg(to->reg + k)[__builtin_ctzll(m)] = dropped & m & -m ? NO_VALUE : UNWRITTEN;
 }
 
+// Checks an access, executes it, and notes what came of it. False: the wave has to stop.
+static bool access(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const Access& x) {
+  if (__builtin_expect(!before(w, c, checks, in, x), 0)) return false;
+  const bool atomic = x.kind == VM_ATOMIC, follows = checks.has(CHECK_UNWRITTEN);
+  const bool of_lds = x.kind == LDS_ATOMIC && follows && w.wg->check->unwritten;
+  u64 held[WAVE];
+  c.lanes &= ~c.dropped;
+  if (atomic || of_lds) before_atomic(w, x, c.lanes, held);
+  const u64 unwritten = (atomic && follows) || of_lds ? unwritten_lanes(w, x, c.lanes, held) : 0;
+  if (__builtin_expect((c.dropped | unwritten) != 0, 0)) execute_inside(w, in, x, c.dropped, unwritten);
+  else in.fn(w, in);
+  if ((atomic || of_lds) && c.spoilt) spoil(w, x, c.spoilt);
+  return !atomic || w.stop == FAULTED || after_atomic(w, x, c.lanes, held);
+}
+
 // Scalar registers and the first lane of the vector registers: of a wave that reads the clock or counts its looks, they
 // mostly differ already.
 u64 light_hash(const Wave& w, u32 n_vgpr) {
@@ -381,24 +396,10 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
       if (x.kind >= VM_LOAD) c.last_access = pc;
       if (x.kind != WAITCNT) c.quiet = 0, quiet_from = left;
       const u32 looked = c.repeats;
-      const bool stores = x.kind == VM_STORE && checks.has(CHECK_RACE);
-      if (stores) store_begins();
-      if (__builtin_expect(!before(w, c, checks, in, x), 0)) {
-        if (stores) store_ends();
-        break;
-      }
-      bool atomic = x.kind == VM_ATOMIC;
-      u64 held[WAVE];
-      c.lanes &= ~c.dropped;
-      const bool of_lds = x.kind == LDS_ATOMIC && follows && g.unwritten;
-      if (atomic || of_lds) before_atomic(w, x, c.lanes, held);
-      const u64 unwritten = (atomic && follows) || of_lds ? unwritten_lanes(w, x, c.lanes, held) : 0;
-      if (__builtin_expect((c.dropped | unwritten) != 0, 0)) execute_inside(w, in, x, c.dropped, unwritten);
-      else in.fn(w, in);
-      if (stores) store_ends();
-      if (__builtin_expect(c.asked != 0, 0)) order_flag_seen(w);
-      if ((atomic || of_lds) && c.spoilt) spoil(w, x, c.spoilt);
-      if (atomic && w.stop != FAULTED && !after_atomic(w, x, c.lanes, held)) break;
+      if (x.kind == VM_STORE && checks.has(CHECK_RACE)) store_begins();
+      const bool goes_on = access(w, c, checks, in, x);
+      access_ends();
+      if (__builtin_expect(!goes_on, 0)) break;
       if (follows && may_load_unwritten(w, in, x)) note_loaded(w, in, x);
       table = tables[c.values.of_lds];
       if (!w.stop && (hands_over(w, c, checks, x) || only_looks(w, c, looked))) break;

@@ -159,6 +159,7 @@ static bool check_lanes(VectorAccess& a) {
 static bool check_flags(VectorAccess& a) {
   if (!a.sync || !a.c.has(CHECK_RACE)) return true;
   const Lanes& l = a.l;
+  turn_begins(l.at, l.mask);
   const u32* data = a.data();
   u64 lanes = l.mask;
   for (u64 m = data ? lanes : 0; m; m &= m - 1) {  // a flag that keeps its value tells nobody anything

@@ -373,10 +373,7 @@ bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held) {
   if (changed) progress(c);
   if (!c.has(CHECK_RACE)) return true;
   if (!x.returns) order_looks(w, w.address, lanes);
-  if (const u64 late = changed & check_of(w).kept) {  // another thread has come between
-    order_flag(w, x, w.address, late, 0);
-    check_of(w).asked = 0;
-  }
+  if (const u64 late = changed & check_of(w).kept) order_flag(w, x, w.address, late, 0);  // the host has come between
   return true;
 }
 

@@ -17,6 +17,12 @@ static Worker workers[MOST_WORKERS];
 static thread_local Worker* own_worker;
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
 
+constexpr u32 PLACE_BITS = 8;  // a wave's dwords side by side are one place or two
+static struct alignas(64) {
+  pthread_mutex_t lock;
+} turns[64];
+static thread_local u64 own_turns;
+
 void stores_of_thread_begin() {
   for (Worker& one : workers)
     if (!one.taken && !__atomic_exchange_n(&one.taken, 1, __ATOMIC_SEQ_CST)) {
@@ -26,7 +32,7 @@ void stores_of_thread_begin() {
 }
 
 void stores_of_thread_end() {
-  store_ends();
+  access_ends();
   if (own_worker) __atomic_store_n(&own_worker->taken, 0, __ATOMIC_SEQ_CST);
   own_worker = nullptr;
 }
@@ -35,9 +41,16 @@ void store_begins() {
   if (own_worker) __atomic_store_n(&own_worker->stores, own_worker->stores | 1, __ATOMIC_SEQ_CST);
 }
 
-void store_ends() {
+// A wave's lanes take all their places at once, in ascending order: so nobody waits for who waits for it.
+void turn_begins(const u64* address, u64 lanes) {
+  for (; lanes; lanes &= lanes - 1) own_turns |= 1ull << (address[__builtin_ctzll(lanes)] >> PLACE_BITS) % 64;
+  for (u64 m = own_turns; m; m &= m - 1) pthread_mutex_lock(&turns[__builtin_ctzll(m)].lock);
+}
+
+void access_ends() {
   if (own_worker && own_worker->stores & 1)
     __atomic_store_n(&own_worker->stores, own_worker->stores + 1, __ATOMIC_RELEASE);
+  for (; own_turns; own_turns &= own_turns - 1) pthread_mutex_unlock(&turns[__builtin_ctzll(own_turns)].lock);
 }
 
 static u8 stored_byte(const StoredLanes& s, int lane, u32 byte) {

@@ -1,5 +1,10 @@
-// Stores between their check and their end. Another worker thread's store of the same value, checked in that moment, finds
-// the old value still there and so seems to change it: it waits here for those, or compares itself with them.
+// Accesses between their check and their end.
+//
+// Another worker thread's store of the same value, checked in that moment, finds the old value still there and so seems to
+// change it: it waits here for those, or compares itself with them.
+//
+// Atomics and accesses with a scope take turns at their addresses, from their check to what is noted of them. So whoever
+// sees what one has left finds noted what it was, and what it finds noted has been done.
 #pragma once
 #include "check.h"
 
@@ -13,7 +18,8 @@ struct StoredLanes {
 void stores_of_thread_begin();  // of a worker thread, before its first
 void stores_of_thread_end();
 void store_begins();
-void store_ends();
+void turn_begins(const u64* address, u64 lanes);
+void access_ends();  // a store, a turn, or neither
 // Whether bytes of a lane's element differ from what is there.
 bool changes_bytes(const StoredLanes& mine, int lane, u32 first, u32 bytes);
 // Whether they still do once the stores of others that were under way have ended. Those that wait here too have not:

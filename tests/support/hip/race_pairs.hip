@@ -926,6 +926,11 @@ PAIR(count_overwritten) {  // the last to come sets back what all have counted; 
   const bool last = __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT) == (int)gridDim.x - 1;
   if (RACY ? b == 2 : last) out[0] = -1;
 }
+PAIR(reset_by_the_last_block) {  // of those that have counted: or by the first, while others have yet to
+  if (t) return;
+  const int before = __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT);
+  if (before == (RACY ? 0 : (int)gridDim.x - 1)) flags[0] = 100;
+}
 PAIR(stale_flag_swapped) {  // in[0] is 1 before the launch, and is given that value anew, by an atomic
   int* flag = RACY ? in : flags;
   if (b == 0) {
