@@ -22,7 +22,7 @@ SOURCE = PROGRAMS / "unwritten.hip"
 NOTHING = r"which nothing has written: write them before"
 STORED = r"where .*\b{}\(.*\) at `.*unwritten\.hip:\d+\) has stored what it made of memory that nothing had written"
 READS = r"a copy of {0} bytes to the host reads {1} bytes of the \d+ bytes of hipMalloc .*, the first at offset {2}, "
-DECIDES = r"on gfx942: unwritten: reads 4 bytes at offset 0 of the \d+ bytes of hipMalloc .*and it decides `{}"
+DECIDES = r"on gfx942: unwritten: reads 4 bytes at offset \d+ of the \d+ bytes of hipMalloc .*and it decides `{}"
 FOUND = {
     "never written": READS.format(4096, 4096, 0) + NOTHING,
     "computed": READS.format(4096, 4096, 0) + STORED.format("twice"),

@@ -10,9 +10,9 @@ import torch
 
 import cdna
 from cdna import checks
-from cdna.code_objects.module import ObjectKernel
 from cdna.hip.compile.source import HipSource
 from cdna.hip.compile.toolchain import find
+from cdna.launch.module import ObjectKernel
 from cdna.launch.program import Program
 from tests.support.hip_programs import PROGRAMS
 
