@@ -102,94 +102,135 @@ def arch_in(target: str) -> str:
 
 def parse(text: str) -> AsmFile:
     """Parse a whole assembly file."""
-    out = AsmFile()
-    lines = text.split("\n")
-    section, in_code, source = ".text", True, (0, 0)
-    descriptor: dict[str, str] | None = None
-    descriptors: dict[str, dict[str, str]] = {}
-    expressions: dict[str, str] = {}
-    places: dict[str, tuple[int, int] | None] = {}
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        number += 1
-        line = _COMMENT.sub("", line) if '"' not in line else _COMMENT_OR_STRING.sub(r"\1", line)
-        line = line.strip()
-        if not line or line[0] == ";":
-            continue
-        label = _LABEL.match(line)
-        if label and not line.startswith("s_"):
-            name, line = label.groups()
-            if in_code:
-                out.labels[name] = len(out.statements)
-            elif section:
-                out.data_labels[name] = (section, len(out.sections[section].data))
-            if not line:
+    return _Parser(text).parse()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.out, self.lines, self.number = AsmFile(), text.split("\n"), 0  # of the next line
+        self.section, self.in_code, self.source = ".text", True, (0, 0)
+        self.descriptor: dict[str, str] | None = None
+        self.descriptors: dict[str, dict[str, str]] = {}
+        self.expressions: dict[str, str] = {}
+        self.places: dict[str, tuple[int, int] | None] = {}
+
+    def parse(self) -> AsmFile:
+        out = self.out
+        while self.number < len(self.lines):
+            line = self.lines[self.number]
+            self.number += 1
+            line = _COMMENT.sub("", line) if '"' not in line else _COMMENT_OR_STRING.sub(r"\1", line)
+            line = line.strip()
+            if not line or line[0] == ";":
                 continue
-        if line[0] != ".":
-            if in_code:
-                mnemonic, _, operands = line.partition(" ")
-                out.statements.append(Statement(mnemonic, operands.strip(), number, source))
-            continue
-        directive, _, rest = line.replace("\t", " ").partition(" ")
-        rest = rest.strip()
-        if directive == ".loc":
-            parts = rest.split()
-            if int(parts[1]):
-                chain = lines[number - 1].partition(";")[2]
-                if chain not in places:
-                    places[chain] = _user_place(out, chain)
-                source = places[chain] or (int(parts[0]), int(parts[1]))
-        elif directive == ".file":
-            found = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
-            if found:
-                folder, name = found.group(2), found.group(3)
-                absolute = name is not None and name.startswith("/")
-                out.files[int(found.group(1))] = name if absolute else f"{folder}/{name}" if name else folder
-        elif directive in (".text", ".data", ".bss", ".section", ".rodata"):
-            section = rest.split(",")[0].strip() if directive == ".section" else directive
-            in_code = section.startswith(".text")
-            if _SKIPPED_SECTIONS.match(section):
-                section = ""
-            elif not in_code:
-                out.sections.setdefault(section, Datum())
-        elif directive == ".amdhsa_kernel":
-            descriptor = descriptors.setdefault(rest, {})
-        elif directive == ".end_amdhsa_kernel":
-            descriptor = None
-        elif directive.startswith(".amdhsa_") and descriptor is not None:
-            descriptor[directive[len(".amdhsa_") :]] = rest
-        elif directive == ".amdgcn_target":
-            out.target = rest.strip('"')
-        elif directive == ".amdgpu_metadata":
-            end = next(i for i in range(number, len(lines)) if lines[i].strip() == ".end_amdgpu_metadata")
-            document = yaml.load("\n".join(lines[number:end]), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-            number = end + 1
-            for kernel in document.get("amdhsa.kernels", []):
-                # Not .name: YAML takes a kernel called `off` for a truth value.
-                out.metadata[kernel[".symbol"].removesuffix(".kd")] = kernel
-        elif directive == ".amdgpu_lds":  # dynamic LDS: begins after the static, which the compiler has laid out
-            out.lds_symbols[rest.split(",")[0].strip()] = 0
-        elif directive == ".size" and section and not in_code:
+            label = _LABEL.match(line)
+            if label and not line.startswith("s_"):
+                name, line = label.groups()
+                if self.in_code:
+                    out.labels[name] = len(out.statements)
+                elif self.section:
+                    out.data_labels[name] = (self.section, len(out.sections[self.section].data))
+                if not line:
+                    continue
+            if line[0] != ".":
+                if self.in_code:
+                    mnemonic, _, operands = line.partition(" ")
+                    out.statements.append(Statement(mnemonic, operands.strip(), self.number, self.source))
+                continue
+            directive, _, rest = line.replace("\t", " ").partition(" ")
+            known = _DIRECTIVES.get(directive)
+            if known:
+                known(self, rest.strip())
+            else:
+                self._other(directive, rest.strip())
+        for name, value in self.expressions.items():
+            with contextlib.suppress(ValueError):  # over symbols nobody reads
+                out.symbols[name] = _evaluate(value, self.expressions)
+        for name, keys in self.descriptors.items():
+            out.descriptors[name] = {key: _evaluate(value, self.expressions) for key, value in keys.items()}
+        return out
+
+    def _loc(self, rest: str) -> None:
+        parts = rest.split()
+        if int(parts[1]):
+            chain = self.lines[self.number - 1].partition(";")[2]
+            if chain not in self.places:
+                self.places[chain] = _user_place(self.out, chain)
+            self.source = self.places[chain] or (int(parts[0]), int(parts[1]))
+
+    def _file(self, rest: str) -> None:
+        found = re.match(r'(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', rest)
+        if found:
+            folder, name = found.group(2), found.group(3)
+            absolute = name is not None and name.startswith("/")
+            self.out.files[int(found.group(1))] = name if absolute else f"{folder}/{name}" if name else folder
+
+    def _section(self, rest: str) -> None:
+        self.section = rest.split(",")[0].strip()
+        self.in_code = self.section.startswith(".text")
+        if _SKIPPED_SECTIONS.match(self.section):
+            self.section = ""
+        elif not self.in_code:
+            self.out.sections.setdefault(self.section, Datum())
+
+    def _kernel(self, rest: str) -> None:
+        self.descriptor = self.descriptors.setdefault(rest, {})
+
+    def _end_of_kernel(self, rest: str) -> None:
+        self.descriptor = None
+
+    def _target(self, rest: str) -> None:
+        self.out.target = rest.strip('"')
+
+    def _metadata(self, rest: str) -> None:
+        ends = (i for i in range(self.number, len(self.lines)) if self.lines[i].strip() == ".end_amdgpu_metadata")
+        end = next(ends)
+        text = "\n".join(self.lines[self.number : end])
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self.number = end + 1
+        for kernel in document.get("amdhsa.kernels", []):
+            # Not .name: YAML takes a kernel called `off` for a truth value.
+            self.out.metadata[kernel[".symbol"].removesuffix(".kd")] = kernel
+
+    def _dynamic_lds(self, rest: str) -> None:
+        self.out.lds_symbols[rest.split(",")[0].strip()] = 0  # behind the static, which the compiler has laid out
+
+    def _set(self, rest: str) -> None:
+        name, _, value = rest.partition(",")
+        self.expressions[name.strip()] = value
+
+    def _other(self, directive: str, rest: str) -> None:
+        if directive.startswith(".amdhsa_") and self.descriptor is not None:
+            self.descriptor[directive[len(".amdhsa_") :]] = rest
+        elif directive == ".size" and self.section and not self.in_code:
             name, _, size = rest.partition(",")
             if size.strip().isdigit():
-                out.sizes[name.strip()] = int(size)
+                self.out.sizes[name.strip()] = int(size)
         elif directive == ".type" and rest.endswith("@function"):
-            out.functions.append(rest.partition(",")[0].strip())
-        elif directive == ".set":
-            name, _, value = rest.partition(",")
-            expressions[name.strip()] = value
-        elif in_code and (directive in _DATA_SIZES or _ASSEMBLER_S.match(directive)):
-            place = source_line(out, Statement(directive, rest, number, source))
+            self.out.functions.append(rest.partition(",")[0].strip())
+        elif self.in_code and (directive in _DATA_SIZES or _ASSEMBLER_S.match(directive)):
+            place = source_line(self.out, Statement(directive, rest, self.number, self.source))
             raise UnsupportedInstruction(f"{place}: `{directive}` in code, which takes an assembler")
-        elif section and not in_code:
-            _data_directive(out, section, directive, rest, number)
-    for name, value in expressions.items():
-        with contextlib.suppress(ValueError):  # over symbols nobody reads
-            out.symbols[name] = _evaluate(value, expressions)
-    for name, keys in descriptors.items():
-        out.descriptors[name] = {key: _evaluate(value, expressions) for key, value in keys.items()}
-    return out
+        elif self.section and not self.in_code:
+            _data_directive(self.out, self.section, directive, rest, self.number)
+
+
+def _named_section(name: str) -> Callable[[_Parser, str], None]:
+    return lambda parser, rest: parser._section(name)
+
+
+_DIRECTIVES: dict[str, Callable[[_Parser, str], None]] = {
+    ".loc": _Parser._loc,
+    ".file": _Parser._file,
+    ".section": _Parser._section,
+    **{name: _named_section(name) for name in (".text", ".data", ".bss", ".rodata")},
+    ".amdhsa_kernel": _Parser._kernel,
+    ".end_amdhsa_kernel": _Parser._end_of_kernel,
+    ".amdgcn_target": _Parser._target,
+    ".amdgpu_metadata": _Parser._metadata,
+    ".amdgpu_lds": _Parser._dynamic_lds,
+    ".set": _Parser._set,
+}
 
 
 def _user_place(out: AsmFile, comment: str) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from ..launch.module import ObjectKernel, load
 from ..observe.counters import counting
 from ..observe.records import findings, take_records
 from ..profile import profiles, text_lines
-from .options import ARGUMENTS
+from .parser import ARGUMENTS
 
 _TENSOR = re.compile(r"(\w+)\[(\d+(?:x\d+)*)\](?:=(\S+))?")
 _NUMBER = re.compile(r"(i8|i16|i32|i64|f32|f64|u32|u64)=(\S+)")

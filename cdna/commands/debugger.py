@@ -3,12 +3,13 @@ hold, goes on by instructions or lines. Reads commands from standard input, so t
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import runpy
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from ..errors import CdnaError
 from ..observe.records import waits
 from ..observe.watching import Code, Stop, Trace, Watch, add, executed_text, mark, trace, why_not_found
 from ..observe.wave_values import LANES, Condition, parse_condition, parse_value, shown_lanes
+from .parser import build_parser, choose_checks, source_of
 
 HELP = """\
 run                          start the program; later: go on (also: continue, c)
@@ -270,3 +272,27 @@ def is_code_object(program: Path) -> bool:
     except OSError as error:
         raise CdnaError(f"{program}: {error.strerror}") from None
     return start.startswith((b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"))
+
+
+def debug(arguments: argparse.Namespace) -> int:
+    """`python -m cdna debug`; the program's exit code."""
+    choose_checks(arguments.checks)
+    program, words = arguments.program, arguments.words
+    code_object = is_code_object(program)
+    with ExitStack() as traced:
+        at_end: Callable[[], None] = traced.close
+        if arguments.trace_wave is not None:
+            traced.enter_context(trace_of(arguments.trace_wave, arguments.trace_file))
+        else:
+            debugger = Debugger()
+            traced.callback(debugger.report)
+            debugger.prompt()
+        if code_object:
+            from . import code_objects
+
+            return code_objects.launch(build_parser().parse_args(["launch", str(program), *words]), sys.stdout)
+        if program.suffix == ".py":
+            return run_script(program, words, arguments.arch)
+        from ..hip.run import run_program
+
+        return run_program([source_of(arguments, program)], words, at_end=at_end)

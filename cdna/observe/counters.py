@@ -159,6 +159,37 @@ class Shape:
     lds_bytes_per_group: int
 
 
+def _scaled(count: int, per: float) -> int:
+    return count if per == 1 else round(count * per)
+
+
+def _instruction(
+    index: int, where: str, executed: int, raw: Any, stalls: Any, per_run: float, per_observed: float
+) -> InstructionCount:
+    """raw: the engine's InstructionCounters; stalls: of all instructions. per_run, per_observed: what counts of the
+    workgroups that ran, and of those that were observed, are multiplied by."""
+    unit = UNITS[raw.unit]
+    asks = unit in ("memory", "lds")
+    cycles = raw.cycles if asks else raw.unit_cycles * (executed - raw.polls)
+    reasons = zip(REASONS, stalls[index * len(REASONS) : (index + 1) * len(REASONS)])
+    return InstructionCount(
+        index=index,
+        mnemonic=where[1:].split()[0].rstrip("`"),
+        where=where,
+        unit=unit,
+        executed=_scaled(executed, per_run),
+        polls=raw.polls,
+        lanes=_scaled(raw.lanes, per_observed),
+        cycles=_scaled(cycles, per_observed if asks else per_run),
+        conflict_cycles=_scaled(raw.conflict_cycles, per_observed),
+        bytes=_scaled(raw.bytes, per_observed),
+        segments=_scaled(raw.segments, per_observed),
+        lines=_scaled(raw.lines, per_observed),
+        same_set_lines=_scaled(raw.same_set_lines, per_observed),
+        spent={name: lost for name, lost in reasons if lost},
+    )
+
+
 def collect(
     lib: ctypes.CDLL, source: int, shape: Shape, executed: Iterable[int], where: Callable[[int], str]
 ) -> Counters:
@@ -169,41 +200,12 @@ def collect(
     raw = lib.cdna_counters_instructions(handle)
     stalls = lib.cdna_counters_stalls(handle)
     executed = list(executed)
-    instructions = []
     # Both 1 without a sample.
     per_run = t.groups / max(t.run, 1) * t.run_work
     per_observed = t.groups / max(t.observed, 1) * t.observed_work
-
-    def scaled(count: int, per: float) -> int:
-        return count if per == 1 else round(count * per)
-
-    for i, n in enumerate(executed):
-        if n:
-            r, text = raw[i], where(i)
-            unit = UNITS[r.unit]
-            cycles = r.cycles if unit in ("memory", "lds") else r.unit_cycles * (n - r.polls)
-            instructions.append(
-                InstructionCount(
-                    i,
-                    text[1:].split()[0].rstrip("`"),
-                    text,
-                    unit,
-                    scaled(n, per_run),
-                    r.polls,
-                    scaled(r.lanes, per_observed),
-                    scaled(cycles, per_observed if unit in ("memory", "lds") else per_run),
-                    scaled(r.conflict_cycles, per_observed),
-                    scaled(r.bytes, per_observed),
-                    scaled(r.segments, per_observed),
-                    scaled(r.lines, per_observed),
-                    scaled(r.same_set_lines, per_observed),
-                    {
-                        name: stalls[i * len(REASONS) + k]
-                        for k, name in enumerate(REASONS)
-                        if stalls[i * len(REASONS) + k]
-                    },
-                )
-            )
+    instructions = [
+        _instruction(i, where(i), n, raw[i], stalls, per_run, per_observed) for i, n in enumerate(executed) if n
+    ]
     unit_cycles = dict.fromkeys(UNITS, 0)
     for instruction in instructions:
         unit_cycles[instruction.unit] += instruction.cycles
@@ -224,15 +226,15 @@ def collect(
         scratch_bytes=t.scratch_bytes,
         lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
-        barriers=scaled(t.barriers, per_run),
+        barriers=_scaled(t.barriers, per_run),
         waits=sum(i.executed - i.polls for i in instructions if i.unit == "wait"),
         vector_lanes=sum(i.lanes for i in vector),
         vector_instructions=sum(i.executed - i.polls for i in vector),
         lds_conflict_cycles=sum(i.conflict_cycles for i in instructions),
         segments=sum(i.segments for i in memory),
         ideal_segments=sum(i.ideal_segments for i in memory),
-        l1_reads=scaled(t.l1_reads, per_run),
-        l1_hits=scaled(t.l1_hits, per_run),
+        l1_reads=_scaled(t.l1_reads, per_run),
+        l1_hits=_scaled(t.l1_hits, per_run),
         l2_read_bytes=totals["l2_read"],
         l2_write_bytes=totals["l2_write"],
         fabric_read_bytes=totals["fabric_read"],
