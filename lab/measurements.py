@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
-"""Writes what lab/results/*.json hold into README.md's tables, or as one page; --check only compares the tables.
+"""Writes the tables of README.md and docs/ from the data they come of, or all results as one page; --check only compares.
 
-A result is one table: what was measured, on what machine, with which versions, by which command. README.md names the
-results that it shows between two comments: `<!-- results: NAME -->` and `<!-- end of results -->`.
+A result is one table: what was measured, on what machine, with which versions, by which command. A page names what it
+shows between two comments: `<!-- results: NAME -->`, a file of lab/results, and `<!-- end of results -->`; `<!-- cards:
+PATTERN -->`, the facts of the emulated cards whose names fit, and `<!-- end of cards -->`.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from cdna.cards import Card, cards
+
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, README = ROOT / "lab" / "results", ROOT / "README.md"
+RESULTS = ROOT / "lab" / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 KINDS = ("measured", "modelled", "emulated")
-SHOWN = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+SHOWN = re.compile(r"(<!-- (results|cards): (\S+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 HEAD = """\
 # Measurements
 
@@ -75,37 +80,49 @@ def page(results: dict[str, Result]) -> str:
     return "\n\n".join([HEAD.rstrip(), *(results[name].section() for name in sorted(results))]) + "\n"
 
 
-def with_tables(results: dict[str, Result], readme: str) -> str:
-    """README.md as it has to be."""
+def table_of_cards(pattern: str) -> str:
+    """The facts whose names fit: what each is, as cdna/cards/__init__.py says it, and its value on each arch's default card."""
+    said = dict(re.findall(r"^    (\w+): \w+(?:  # (.*))?$", Path(inspect.getfile(Card)).read_text(), re.MULTILINE))
+    shown = [card for card in cards().values() if card.model == card.default_model]
+    lines = [["key", "of", *(card.model for card in shown)], ["---"] * (2 + len(shown))]
+    for fact in (fact.name for fact in fields(Card) if re.fullmatch(pattern, fact.name)):
+        lines.append([f"`{fact}`", said[fact], *(f"{getattr(card, fact):,}" for card in shown)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def with_tables(results: dict[str, Result], page: str) -> str:
+    """A page as it has to be."""
 
     def shown(found: re.Match[str]) -> str:
-        if found[2] not in results:
-            raise ResultError(f"README.md shows the results {found[2]}, and there is no lab/results/{found[2]}.json")
-        return f"{found[1]}\n{results[found[2]].table()}\n\n{found[3]}"
+        if found[2] == "results" and found[3] not in results:
+            raise ResultError(f"a page shows the results {found[3]}, and there is no lab/results/{found[3]}.json")
+        table = results[found[3]].table() if found[2] == "results" else table_of_cards(found[3])
+        return f"{found[1]}\n{table}\n\n{found[4]}"
 
-    return SHOWN.sub(shown, readme)
+    return SHOWN.sub(shown, page)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="exit code 1 if README.md does not hold what it should")
+    parser.add_argument("--check", action="store_true", help="exit code 1 if a page does not hold what it should")
     parser.add_argument("--page", type=Path, help="write all results into this file of Markdown")
     arguments = parser.parse_args(argv)
-    readme = README.read_text(encoding="utf-8")
+    now = {path: path.read_text(encoding="utf-8") for path in PAGES}
     try:
         results = {path.stem: read(path) for path in sorted(RESULTS.glob("*.json"))}
-        wanted = with_tables(results, readme)
+        wanted = {path: with_tables(results, text) for path, text in now.items()}
     except ResultError as error:
         print(f"measurements.py: {error}", file=sys.stderr)
         return 2
     if arguments.page:
         arguments.page.write_text(page(results), encoding="utf-8")
-    if arguments.check and wanted != readme:
-        print("README.md is not what lab/results/ say: run python lab/measurements.py", file=sys.stderr)
-        return 1
-    if not arguments.check:
-        README.write_text(wanted, encoding="utf-8")
-    return 0
+    stale = [path for path in PAGES if wanted[path] != now[path]]
+    for path in stale:
+        if arguments.check:
+            print(f"{path.relative_to(ROOT)} is not what its data say: run python lab/measurements.py", file=sys.stderr)
+        else:
+            path.write_text(wanted[path], encoding="utf-8")
+    return int(arguments.check and bool(stale))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The host side of amd-all2all in HIP, on every GPU.
 
 It checks a shape once, makes the region of the symmetric heap, and then each call is an allocation of the output and a
-launch. docs/kernels/all2all.md has the protocol, why back-to-back calls need no barrier, and figures.
+launch. docs/kernels/all2all.md has the protocol, and why back-to-back calls need no barrier.
 """
 
 import torch

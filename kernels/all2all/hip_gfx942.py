@@ -12,7 +12,7 @@ ALL2ALL_SOURCE = hip_source("all2all_gfx942.hip")
 
 # MI300X has 304 compute units; 32 for each of its 8 dies are enough to fill the links.
 MAX_GROUPS = 256
-# As many bytes under way as the best number on the narrower waves of an H200 (docs/kernels/all2all.md); not measured.
+# As many bytes under way as the best number on the narrower waves of an H200 (lab/tried/all2all.md); not measured.
 SENDERS = 2
 
 _plans: dict = {}

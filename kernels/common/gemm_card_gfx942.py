@@ -2,7 +2,7 @@
 
 from kernels.common.gemm_choice import GemmCard
 
-# Tiles: 85 % of what the emulated device's time model says (docs/kernels/bf16_gemm.md), less where the L2 bounds.
+# Tiles: 85 % of what the emulated device's time model says (lab/tried/bf16_gemm.md), less where the L2 bounds.
 MI300X = GemmCard(
     compute_units=304,
     unit_flop_per_us=4.3e6,

@@ -3,7 +3,7 @@
 // One launch, no transpose pass. a and b lie K-major in memory ([K][M], [K][N] bytes) while the matrix instruction
 // wants 8 values of k in a lane. The order of k within an instruction does not matter as long as a and b agree, so a
 // lane reads a patch of 8 rows of k by 4 of m, turns it in registers (two v_perm_b32 a word) and writes four
-// "granules": 8 bytes of one m each. docs/kernels/fp8_mm.md has the layout, the pipeline and their cost.
+// "granules": 8 bytes of one m each. docs/kernels/fp8_mm.md has the layout and the pipeline.
 #pragma once
 
 #include "gfx942.h"

@@ -4,7 +4,7 @@
 // second one each has half of the latents'. So a wave keeps its part of queries (72 registers) and results (128). Halves of
 // scores are exchanged through LDS. 16 tokens at a time pass through LDS in two forms, made from one load: rows, for
 // scores = latents * queries^T, and four tokens of a column side by side, for results^T = latents^T * weights. Scores come
-// out of the matrix unit as the second product wants its weights. docs/kernels/mla_decode_hip.md has the schedule and its cost.
+// out of the matrix unit as the second product wants its weights. docs/kernels/mla_decode_hip.md has the schedule.
 #pragma once
 
 #include "bf16_gemm_gfx942.h"

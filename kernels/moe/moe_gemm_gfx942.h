@@ -1,7 +1,7 @@
 // amd-mixture-of-experts on gfx942: the experts' products on tiles of bf16_gemm_gfx942.h, in fp16, and the sum of a
 // token's choices.
 //
-// Weights lie as [k][n]: turned_weights_gfx942.h. docs/kernels/moe_hip.md has the cost.
+// Weights lie as [k][n]: turned_weights_gfx942.h. lab/tried/moe_hip.md has the cost.
 #pragma once
 
 #include "moe_router_gfx942.h"

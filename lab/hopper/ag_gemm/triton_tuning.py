@@ -1,6 +1,6 @@
 """One row a shape of amd-ag-gemm on Hopper GPUs; M is of all ranks, N of one.
 
-The best of some that were measured on four H200 (docs/kernels/ag_gemm.md). SENDERS: workgroups in all. PUSH: elements a
+The best of some that were measured on four H200 (lab/tried/ag_gemm.md). SENDERS: workgroups in all. PUSH: elements a
 turn (SLICES 0) or a piece. SLICES > 0: the warp-specialised kernel, which reads SEND_WARPS, LATE and TAIL too. BAND: row
 tiles of a peer that are taken together.
 """

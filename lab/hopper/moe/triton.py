@@ -6,7 +6,7 @@ from kernels.moe.triton_kernels import moe
 # For a few tokens an expert, as the MI300X's.
 SMALL_ROW = {"BLOCK_M": 64, "GATE_N": 64, "DOWN_N": 128, "GROUP_M": 8}
 SMALL_ROW |= {"BLOCK_K": 64, "MFMA": 32, "num_warps": 4, "num_stages": 2}
-# Of 26 rows tried on an H200 the fastest at both benchmark shapes (docs/kernels/moe.md).
+# Of 26 rows tried on an H200 the fastest at both benchmark shapes (lab/tried/moe.md).
 ROW = SMALL_ROW | {"BLOCK_M": 128, "GATE_N": 128, "DOWN_N": 256, "GROUP_M": 16}
 LARGE_FROM = 128  # rows of an expert, on average
 
