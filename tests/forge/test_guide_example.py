@@ -17,7 +17,8 @@ from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
-FILE = re.compile(r"`(\S+\.\w+)`:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"`(\S+\.\w+)`:\n\n```(?:python|yaml|cpp)\n(.*?)```", re.DOTALL)
+DIFF = re.compile(r"```diff\n(.*?)```", re.DOTALL)
 
 
 def example_of(guide: str) -> str:
@@ -27,29 +28,42 @@ def example_of(guide: str) -> str:
 def copy_of_the_repository(folder: Path) -> Path:
     copy = folder / "repository"
     half_written = shutil.ignore_patterns("*.pyc.*")  # byte code as such stays valid
-    for name in ("forge", "cdna", "kernels", "reference", "templates"):
+    for name in ("forge", "cdna", "docs", "kernels", "lab", "reference", "templates"):
         shutil.copytree(ROOT / name, copy / name, ignore=half_written)
-    for name in ("task.yml", "eval.py", "gen_submission.py"):
+    for name in ("README.md", "task.yml", "eval.py", "gen_submission.py"):
         shutil.copy(ROOT / name, copy / name)
     return copy
 
 
-def follow(example: str, folder: Path, most: int) -> list[str]:
-    """What the first of its commands print, after its files are written; one that is there gets the text at its end."""
+def patch(root: Path, diff: str) -> None:
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
+    command = ["git", "apply", "--recount", "-"]
+    done = subprocess.run(command, cwd=root, input=diff, env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def follow(example: str, folder: Path, most: int = 99) -> list[str]:
+    """What the first of its commands print, after its files are written; one that is there gets the text at its end.
+    Its change is made behind the commands that stand before it."""
     root = copy_of_the_repository(folder)
+    before = example.partition("```diff")[0]
+    change = DIFF.findall(example)
+    first = len(commands_of(before)) if change else -1
     for name, text in FILE.findall(example):
         (root / name).parent.mkdir(exist_ok=True)
         with (root / name).open("a") as file:
             file.write(text)
     environment = {**os.environ, "PYTHONPATH": str(root), "XDG_DATA_HOME": str(folder / "data")}
     said = []
-    for command in commands_of(example)[:most]:
+    for number, command in enumerate(commands_of(example)[:most]):
+        if number == first:
+            patch(root, change[0])
         words = shlex.split(command.removeprefix("./").removeprefix("python "))
         done = subprocess.run(
             [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=ENDS_S
         )
         assert done.returncode == 0, (command, done.stdout + done.stderr)
-        said.append(done.stdout)
+        said.append(done.stdout + done.stderr)
     return said
 
 
@@ -78,5 +92,22 @@ def test_a_kernel_is_added_as_the_guide_says(tmp_path: Path, most: int) -> None:
 def test_a_problem_is_added_as_the_guide_says(tmp_path: Path) -> None:
     example = example_of("adding-a-problem.md")
     assert len(FILE.findall(example)) == 5
-    said = follow(example, tmp_path, len(commands_of(example)))
+    said = follow(example, tmp_path)
     assert "pass: 1 of 1 case" in said[1]
+
+
+@pytest.mark.slow(reason="it builds the engine")
+def test_a_check_is_added_as_the_guide_says(tmp_path: Path) -> None:
+    example = example_of("adding-a-check.md")
+    fault, twin = follow(example, tmp_path)
+    assert example.splitlines()[-1].strip() in fault and "tests/idle.hip:3)" in fault
+    assert "idle:" not in twin
+
+
+@pytest.mark.slow(reason="it builds the engine")
+def test_a_constant_is_changed_as_the_guide_says(tmp_path: Path) -> None:
+    example = example_of("changing-the-model.md")
+    said = follow(example, tmp_path)
+    assert re.findall("^    (1 of 1 cases differ; .*)$", example, re.MULTILINE)[0] in said[3]
+    page = (tmp_path / "repository/docs/time-model.md").read_text()
+    assert re.search(r"^\| `l1_cycles` \|.*\| 126 \| 116 \|$", page, re.MULTILINE)

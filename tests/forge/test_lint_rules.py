@@ -1,5 +1,5 @@
-"""What no compiler sees: archs are named where they are stated, files that comments name are there, the root holds what
-belongs there, and commits say their room."""
+"""What no compiler sees: archs are named where they are stated, files that comments name are there, pages are short of
+breath and type no constant, the root holds what belongs there, and commits say their room."""
 
 from __future__ import annotations
 
@@ -182,6 +182,73 @@ def test_a_name_that_is_lost(path: str, text: str, lost: list[str]) -> None:
 
 def test_the_root_has_no_file_that_nobody_meant_to_put_there() -> None:
     assert {path for path in tracked() if "/" not in path} == AT_THE_ROOT
+
+
+# ---------------------------------------------------------------- pages
+
+COLUMNS, WORDS = 130, 40  # of a line, of a sentence; not of tables and code
+NOTED = "lab/tried/"  # as it was noted: its sentences are lists of figures
+MEASURE = re.compile(r"[\d.]+ ?(?:us|µs|ns|ms|cycles|[TGM]B/s|[MGk]Hz)\b")
+STATED = {"4 cycles"}  # of the ISA: a wave's issue
+MADE = re.compile(r"(<!-- (?:results|cards): .*?-->).*?(<!-- end of)", re.DOTALL)
+ENDS = re.compile(r"(?<=[.!?])[)*\"]*\s+")
+IN_CODE = re.compile(r"(?s:```.*?```)|(?m:^    .*)|`[^`]*`")
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
+
+
+def paragraphs(page: str) -> Iterator[tuple[int, str]]:
+    """(first line, text) of each paragraph and entry of a list; tables, code and headings are none."""
+    fenced, start, held = False, 0, ""
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        text = line.strip()
+        fenced ^= text.startswith("```")
+        other = (
+            fenced or not text or text.startswith(("|", "#", "<!--", "```")) or (not held and line.startswith("    "))
+        )
+        if held and (other or re.match(r"([-*]|\d+\.) ", text)):
+            yield start, held
+            held = ""
+        if not other:
+            start, held = (start, f"{held} {text}") if held else (number, re.sub(r"^[-*] ", "", text))
+
+
+def faults_of(path: str, page: str, there: set[str]) -> list[str]:
+    plain = IN_CODE.sub("code", page)
+    prose = [(start, re.sub("`[^`]*`", "code", text)) for start, text in paragraphs(page)]
+    sentences = [(start, len(sentence.split())) for start, text in prose for sentence in ENDS.split(text)]
+    found = [f"{start}: {words} words" for start, words in sentences if words > WORDS and not path.startswith(NOTED)]
+    lines = enumerate(re.sub("(?s)```.*?```", lambda code: "\n" * code[0].count("\n"), page).splitlines(), 1)
+    wide = [(n, len(line)) for n, line in lines if not line.startswith("    ") and line.lstrip()[:1] != "|"]
+    found += [f"{n}: {columns} columns" for n, columns in wide if columns > COLUMNS]
+    links = {link: os.path.normpath(os.path.join(os.path.dirname(path), link)) for link in LINK.findall(plain)}
+    found += [f"no {link}" for link, to in links.items() if not any(f"{file}/".startswith(f"{to}/") for file in there)]
+    if path.startswith("docs/"):
+        found += [f"types {measure}" for measure in MEASURE.findall(MADE.sub(r"\1\2", plain)) if measure not in STATED]
+    return [f"{path}:{fault}" for fault in found]
+
+
+def test_pages_are_short_of_breath_and_type_no_constant() -> None:
+    there = set(tracked())
+    assert [
+        fault for path in tracked("*.md") for fault in faults_of(path, (ROOT / path).read_text(encoding="utf-8"), there)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "page, fault",
+    [
+        ("Of " + "a " * 40 + "b.", ["docs/a.md:1: 42 words"]),
+        ("It is.\n\n- Of " + "a " * 20 + "\n  " + "a " * 20 + "b.", ["docs/a.md:3: 42 words"]),
+        ("A" * 131, ["docs/a.md:1: 131 columns"]),
+        ("See [b](b.md), [c](c.md#d) and [e](https://e.org).", ["docs/a.md:no c.md"]),
+        ("A launch takes 2.1 us.\n\n| L2 | 15 TB/s |", ["docs/a.md:types 2.1 us", "docs/a.md:types 15 TB/s"]),
+        ("Some. " + "Of a. " * 3 + "`" + "a " * 41 + "`", []),
+        ("Some:\n\n    " + "it takes 3 us " * 15 + "\n\n| " + "a " * 99 + "|\n\n```\n" + "a " * 99 + "\n```", []),
+        ("<!-- cards: a -->\n| a | 3 us |\n<!-- end of cards -->", []),
+    ],
+)
+def test_a_fault_of_a_page(page: str, fault: list[str]) -> None:
+    assert faults_of("docs/a.md", page, {"docs/b.md"}) == fault
 
 
 # ---------------------------------------------------------------- commits
