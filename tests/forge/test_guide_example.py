@@ -37,8 +37,7 @@ def copy_of_the_repository(folder: Path) -> Path:
 
 def patch(root: Path, diff: str) -> None:
     alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
-    command = ["git", "apply", "--recount", "-"]
-    done = subprocess.run(command, cwd=root, input=diff, env=alone, capture_output=True, text=True)
+    done = subprocess.run(["git", "apply", "-"], cwd=root, input=diff, env=alone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
