@@ -11,6 +11,7 @@ import re
 import struct
 import subprocess
 import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,11 +152,14 @@ def answers(arch: str) -> dict[tuple[str, int], str]:
 def read_table() -> dict[str, dict[tuple[str, int], str]]:
     """`answers` of each arch, as recorded."""
     table: dict[str, dict[tuple[str, int], str]] = {arch: {} for arch in ARCHS}
+    archs, kinds = [""], [""]
     for line in TABLE.read_text().splitlines():
-        if not line.startswith("#"):
-            name, archs, *kinds = line.split()
-            for arch in archs.split(","):
-                table[arch] |= {(name, source): kind for source, kind in enumerate(kinds) if kind != "-"}
+        if line.startswith("gfx"):
+            archs, kinds = (words.split(separator) for words, separator in zip(line.split(" ", 1), ", ", strict=True))
+        elif not line.startswith("#"):
+            for name in line.split():
+                for arch in archs:
+                    table[arch] |= {(name, source): kind for source, kind in enumerate(kinds) if kind != "-"}
     return table
 
 
@@ -167,14 +171,19 @@ def main() -> None:
             kinds = [found.get((form.name, source), "-") for source in range(len(form.sources))]
             if set(kinds) - {"-"}:
                 rows.setdefault((form.name, " ".join(kinds)), []).append(arch)
+    groups: dict[str, list[str]] = {}
+    for (name, kinds), archs in sorted(rows.items()):
+        groups.setdefault(f"{','.join(archs)} {kinds}", []).append(name)
     head = (
-        "# What a float constant stands for in each source of each vector instruction (-: none may stand there), as\n"
-        "# LLVM's assembler says, ziglang 0.17.0: `python -m tests.support.inline_constants`. text: it takes one, but\n"
-        "# encodes no number as one; such literals it writes as f32.\n"
+        "# What a float constant stands for in each source of the vector instructions below it (-: none may stand\n"
+        "# there), as LLVM's assembler says, ziglang 0.17.0: `python -m tests.support.inline_constants`. text: it\n"
+        "# takes one, but encodes no number as one; such literals it writes as f32.\n"
     )
-    TABLE.write_text(
-        head + "".join(f"{name} {','.join(archs)} {kinds}\n" for (name, kinds), archs in sorted(rows.items()))
-    )
+    names = {
+        group: textwrap.fill(" ".join(of), 118, initial_indent="  ", subsequent_indent="  ")
+        for group, of in groups.items()
+    }
+    TABLE.write_text(head + "".join(f"{group}\n{names[group]}\n" for group in sorted(groups)))
 
 
 if __name__ == "__main__":
