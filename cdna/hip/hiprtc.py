@@ -1,12 +1,10 @@
-"""hipRTC's compiler and linker, and the reader of code objects: main("compile", "link" or "load", FOLDER), called in a
-process that the runtime starts (runtime/rtc_process.cpp).
+"""hipRTC's compiler, and the reader of code objects: main("compile" or "load", FOLDER), called in a process that the
+runtime starts (runtime/rtc_process.cpp).
 
 Lists of strings are files in which each ends with a zero. To compile, the folder has source, name, arch; options,
-headers, header_names and expressions as lists. It gets code (a file that hipModuleLoadData takes) or, with -fgpu-rdc,
-bitcode; lowered (the mangled name of each expression) and log. To link it has input0, input1, ..., and as lists what
-each is (kinds, numbers of hipJitInputType) and its name (names), and options; it gets code and log. To load it has
-object, an ELF file or a bundle, and gets code or log. Exit code 0, or 1 where the source does not compile or link, 2
-where an option or input is none.
+headers, header_names and expressions as lists. It gets code (a file that hipModuleLoadData takes), lowered (the
+mangled name of each expression) and log. To load it has object, an ELF file or a bundle, and gets code or log. Exit
+code 0, or 1 where the source does not compile, 2 where an option or input is none.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,17 +19,11 @@ from ..binary.elf import read, unbundle
 from ..engine.build import own_cache_dir
 from ..errors import CdnaError, CompileError
 from .compile.fat_binary import fat_binary
-from .compile.results import stored
 from .compile.source import HipSource
 from .compile.toolchain import find
 
 _NAME = "__cdna_name_expression_"
 _RDC = ("-fgpu-rdc", "--gpu-rdc")
-# LLVM's wrapper of bitcode (magic, version, offset, bytes, CPU), which its readers skip: hipModuleLoadData takes
-# bitcode without being told how much it is.
-_WRAPPER, _WRAPPER_MAGIC = struct.Struct("<5I"), 0x0B17C0DE
-_BUNDLED, _ARCHIVE = 101, 102  # hipJitInputLLVMBundledBitcode, hipJitInputLLVMArchivesOfBundledBitcode
-_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 # Before the source: what hipRTC has built in. HIP's own headers leave things out where the macro is set.
 _PRELUDE = "#include <hip/hip_runtime.h>\n#define __HIPCC_RTC__ 1\n"
 
@@ -47,7 +38,7 @@ def compiler_options(options: Sequence[str], arch: str) -> list[str]:
             if asked.split(":")[0] != arch:
                 raise CdnaError(f"option {word}: the emulated device is {arch}")
         elif word in _RDC:
-            kept.append("-fgpu-rdc")
+            raise CdnaError(f"option {word}: nothing links bitcode at run time here: give all sources as one program")
         elif word.startswith("-"):
             kept.append(word)
             if word in ("-I", "-D", "-include", "-U", "-isystem"):
@@ -85,57 +76,13 @@ def compile_program(folder: Path) -> None:
     (place / "program.hip").write_text(text)
     options = compiler_options(_strings(folder, "options"), arch)
     program = HipSource(place / "program.hip", arch, tuple(options), (place,))
-    if "-fgpu-rdc" in options:
-        bitcode = find().bitcode(program)
-        addresses = find().ir(bitcode) if expressions else ""
-        definition = r"^@_ZL\d+{name} = .*?@\"?([\w.$]+)"
-    else:
-        addresses = find().assembly(program)
-        definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
+    addresses = find().assembly(program)
+    definition = r"^_ZL\d+{name}:\n\s*\.quad\s+([\w.$]+)"
     lowered = [
         re.search(definition.format(name=f"{_NAME}{i}"), addresses, re.MULTILINE) for i in range(len(expressions))
     ]
     (folder / "lowered").write_text("".join(f"{found[1] if found else ''}\0" for found in lowered))
-    if "-fgpu-rdc" in options:
-        module = bitcode.read_bytes()
-        (folder / "bitcode").write_bytes(_WRAPPER.pack(_WRAPPER_MAGIC, 0, _WRAPPER.size, len(module), 0) + module)
-    else:
-        (folder / "code").write_bytes(fat_binary(arch, addresses))
-
-
-def unbundled(bundle: bytes, arch: str, name: str) -> bytes:
-    """The bitcode for an arch of what clang-offload-bundler made. Format: Clang's documentation, "Clang Offload
-    Bundler", "Bundled Code Object Layout"."""
-    if not bundle.startswith(_BUNDLE_MAGIC):
-        raise CdnaError(f"{name}: not a bundle of clang-offload-bundler's, or a compressed one, which is not taken")
-    place = len(_BUNDLE_MAGIC)
-    (count,), place = struct.unpack_from("<Q", bundle, place), place + 8
-    others = []
-    for _ in range(count):
-        offset, size, length = struct.unpack_from("<3Q", bundle, place)
-        entry = bundle[place + 24 : place + 24 + length].decode(errors="replace")
-        place += 24 + length
-        if re.search(rf"amdgcn.*-{arch}(:|$)", entry):
-            return bundle[offset : offset + size]
-        others.append(entry)
-    raise CdnaError(f"{name}: has code for {', '.join(others)}, none for {arch}")
-
-
-def link_program(folder: Path) -> None:
-    """Link what lies in the folder."""
-    arch = (folder / "arch").read_text()
-    modules = []
-    for i, (kind, name) in enumerate(zip(_strings(folder, "kinds"), _strings(folder, "names"))):
-        content = (folder / f"input{i}").read_bytes()
-        if int(kind) == _ARCHIVE:
-            raise CdnaError(f"{name}: archives of bundled bitcode are not taken: give the bundles, one by one")
-        if int(kind) == _BUNDLED:
-            content = unbundled(content, arch, name)
-        modules.append(stored(content, ".bc"))
-    if not modules:
-        raise CdnaError("nothing was added to be linked")
-    linked = find().link_device(modules, arch, _strings(folder, "options"))
-    (folder / "code").write_bytes(fat_binary(arch, linked))
+    (folder / "code").write_bytes(fat_binary(arch, addresses))
 
 
 def load_object(folder: Path) -> None:
@@ -146,11 +93,11 @@ def load_object(folder: Path) -> None:
     (folder / "code").write_bytes(fat_binary(arch, code))
 
 
-ACTIONS = {"compile": compile_program, "link": link_program, "load": load_object}
+ACTIONS = {"compile": compile_program, "load": load_object}
 
 
 def main(action: str, folder: str) -> int:
-    """Compile, link or load; the exit code."""
+    """Compile or load; the exit code."""
     try:
         ACTIONS[action](Path(folder))
         return 0

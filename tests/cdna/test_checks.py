@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 import triton
@@ -31,3 +34,8 @@ def test_a_flag_that_is_written_as_it_is_read_orders() -> None:
         for _ in range(300):
             result, expected = CASES["spin_on_a_flag"]("gfx950")
             assert result.equal(expected)
+
+
+def test_the_page_of_checks_names_them_all() -> None:
+    page = (Path(__file__).parents[2] / "docs/emulated-device.md").read_text().partition("## Checks\n")[2]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == ALL_KINDS

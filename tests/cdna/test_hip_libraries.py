@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from cdna import hip
 from cdna.errors import CompileError
 from cdna.hip.compile.diagnostics import explain
 from cdna.hip.compile.source import HipSource
@@ -17,6 +19,15 @@ from tests.support.hip_programs import PROGRAMS, run
 def test_program_without_a_finding(name: str) -> None:
     done = run(PROGRAMS / f"{name}.hip", CDNA_CHECKS="all")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_file_is_here_for_somebody() -> None:
+    folder = Path(hip.__file__).parent / "libraries"
+    rows = re.findall(r"^\| (`.*`) \| (\S.*) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    named = [file for files, _ in rows for file in re.findall("`(.*?)`", files)]
+    there = [file.relative_to(folder).as_posix() for file in folder.rglob("*.*") if file.name != "README.md"]
+    assert sorted(there) == sorted(file for file in named if not file.startswith("../"))
+    assert all((folder / file).is_file() for file in named)
 
 
 def test_hipblaslt() -> None:

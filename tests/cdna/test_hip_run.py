@@ -78,12 +78,6 @@ def test_a_program_that_hangs_says_in_which_kernel_by_its_sources_name(tmp_path:
     assert "void spin<0>(int volatile*) on gfx942: 0 of 1 workgroups have ended" in told and "_Z" not in told
 
 
-def test_linking_at_run_time() -> None:
-    done = run(PROGRAMS / "link.hip")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "hipLinkComplete: caller.hip:2: error: undefined device symbol _Z4halfi" in done.stderr
-
-
 def test_what_a_program_starts_opens_the_runtime_by_its_names(tmp_path: Path) -> None:
     opened = "import ctypes; [ctypes.CDLL(name) for name in ('libamdhip64.so', 'libhiprtc.so.7')]"
     (tmp_path / "main.hip").write_text(

@@ -69,11 +69,6 @@ class Toolchain:
         warn_of_newer(self.compiler, source)
         return self._compile(source, self._device_flags(source), source.flags, ["-emit-llvm", "-c"], ".bc")[0]
 
-    def ir(self, bitcode: Path) -> str:
-        """LLVM IR, as text, of relocatable device code."""
-        command = [*self._amdgcn(), "-x", "ir", str(bitcode), "-emit-llvm", "-S"]
-        return self._made(command, ".ll", _device_link_error, [bitcode]).read_text()
-
     def link_device(self, bitcode: Sequence[Path], arch: str, flags: Sequence[str] = ()) -> str:
         """AMDGCN assembly of relocatable device code, linked into one program. flags: of the compiler."""
         first, *others = bitcode

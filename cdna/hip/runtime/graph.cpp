@@ -56,7 +56,6 @@ hipGraph_t clone(hipGraph_t from) {
   }
   for (u32 i = 0; i < g->nodes.count; i++)
     for (hipGraphNode_t need : from->nodes[i]->needs) g->nodes[i]->needs.push(node_of(g, need));
-  retain_objects_of(*from, *g);
   return g;
 }
 
@@ -130,7 +129,6 @@ hipError_t hipGraphDestroy(hipGraph_t g) {
   graphs.drop(g);
   for (hipGraphNode_t node : g->nodes) delete_node(node);
   g->nodes.release();
-  release_objects(*g);
   free(g);
   return done(hipSuccess);
 }

@@ -2,13 +2,8 @@
 #pragma once
 #include "runtime.h"
 
-struct ObjectReferences {
-  hipUserObject_t object;
-  u32 count;
-};
 struct ihipGraph {
   List<hipGraphNode_t> nodes;
-  List<ObjectReferences> objects;
 };
 
 bool known(hipGraph_t);
@@ -20,6 +15,3 @@ hipGraphNode_t node_of(hipGraph_t, hipGraphNode_t origin);  // null: none was ma
 hipError_t add(hipGraphNode_t* out, hipGraph_t, const hipGraphNode_t* needs, size_t n, const Operation&);
 hipError_t replace(hipGraphNode_t, const Operation&);
 hipError_t replace_in(hipGraphExec_t, hipGraphNode_t, const Operation&);
-
-void retain_objects_of(ihipGraph& from, ihipGraph& copy);  // user_object.cpp
-void release_objects(ihipGraph&);

@@ -184,10 +184,9 @@ static hipError_t load(hipModule_t* out, const u8* data, size_t bytes, u8* owned
   hipModule_t m = open_container(data);
   if (!m) {
     const bool object = is_code_object(data);
-    Text code = object ? load_code_object(data, bytes, what) : link_wrapped_bitcode(data, what);
-    if (!object && !is_wrapped_bitcode(data))
-      say("%s is no code object (ELF, or a bundle of them), no bitcode and nothing that `python -m cdna compile` made",
-          what);
+    Text code = object ? load_code_object(data, bytes, what) : Text{};
+    if (!object)
+      say("%s is no code object (ELF, or a bundle of them) and nothing that `python -m cdna compile` made", what);
     free(owned);
     return code.size ? load(out, (const u8*)code.bytes, code.size, (u8*)code.bytes, what) : hipErrorNoBinaryForGpu;
   }

@@ -5,7 +5,7 @@
 struct _hiprtcProgram {
   char *source, *name;
   List<char*> header_names, headers, expressions, lowered;
-  Text log, code, bitcode;
+  Text log, code;
   bool compiled;
 };
 
@@ -56,7 +56,6 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
   free(p->name);
   free(p->log.bytes);
   free(p->code.bytes);
-  free(p->bitcode.bytes);
   release_texts(p->headers);
   release_texts(p->header_names);
   release_texts(p->expressions);
@@ -87,10 +86,8 @@ hiprtcResult hiprtcCompileProgram(hiprtcProgram p, int n, const char* const* opt
   int status = folder.run("hiprtcCompileProgram", "compile");
   free(p->log.bytes);
   free(p->code.bytes);
-  free(p->bitcode.bytes);
   p->log = folder.read("log");
   p->code = folder.read("code");
-  p->bitcode = folder.read("bitcode");
   Text lowered = folder.read("lowered");
   release_texts(p->lowered);
   for (size_t at = 0; at < lowered.size; at += strlen(lowered.bytes + at) + 1)
@@ -122,22 +119,16 @@ hiprtcResult hiprtcGetProgramLog(hiprtcProgram p, char* log) {
   if (p->log.size) memcpy(log, p->log.bytes, p->log.size + 1);
   return HIPRTC_SUCCESS;
 }
-// With -fgpu-rdc a program becomes bitcode, which is to be linked; else code.
-static hiprtcResult give(hiprtcProgram p, Text _hiprtcProgram::* text, size_t* bytes, char* out) {
-  if (!p || !p->compiled || !(p->*text).size) return HIPRTC_ERROR_INVALID_PROGRAM;
-  if (!bytes && !out) return HIPRTC_ERROR_INVALID_INPUT;
-  if (bytes) *bytes = (p->*text).size;
-  if (out) memcpy(out, (p->*text).bytes, (p->*text).size);
+hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
+  if (!p || !p->compiled || !p->code.size) return HIPRTC_ERROR_INVALID_PROGRAM;
+  if (!bytes) return HIPRTC_ERROR_INVALID_INPUT;
+  *bytes = p->code.size;
   return HIPRTC_SUCCESS;
 }
-hiprtcResult hiprtcGetCodeSize(hiprtcProgram p, size_t* bytes) {
-  return give(p, &_hiprtcProgram::code, bytes, nullptr);
-}
-hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) { return give(p, &_hiprtcProgram::code, nullptr, code); }
-hiprtcResult hiprtcGetBitcodeSize(hiprtcProgram p, size_t* bytes) {
-  return give(p, &_hiprtcProgram::bitcode, bytes, nullptr);
-}
-hiprtcResult hiprtcGetBitcode(hiprtcProgram p, char* bitcode) {
-  return give(p, &_hiprtcProgram::bitcode, nullptr, bitcode);
+hiprtcResult hiprtcGetCode(hiprtcProgram p, char* code) {
+  if (!p || !p->compiled || !p->code.size) return HIPRTC_ERROR_INVALID_PROGRAM;
+  if (!code) return HIPRTC_ERROR_INVALID_INPUT;
+  memcpy(code, p->code.bytes, p->code.size);
+  return HIPRTC_SUCCESS;
 }
 }

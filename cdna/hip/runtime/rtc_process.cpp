@@ -1,4 +1,4 @@
-// The process that compiles and links for a program that runs.
+// The process that compiles for a program that runs.
 #include "rtc_process.h"
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// What compiles and links while a program runs: cdna/hip/hiprtc.py in a process of its own. It is given a folder of files
+// What compiles while a program runs: cdna/hip/hiprtc.py in a process of its own. It is given a folder of files
 // and leaves its results there.
 #pragma once
 #include "files.h"
@@ -16,12 +16,6 @@ struct CompilerFolder {
 };
 
 void release_texts(List<char*>&);
-
-// Code of the emulated device out of bitcode that describes its own length (hiprtc.py, WRAPPER); none where it is none, or
-// does not link, which is said.
-constexpr u32 WRAPPED_BITCODE = 0x0b17c0de;
-bool is_wrapped_bitcode(const u8* data);
-Text link_wrapped_bitcode(const u8* bitcode, const char* call);
 
 // Code of the emulated device out of a code object or a bundle of them; none where it is none, or what keeps it from being
 // loaded has been said. bytes: 0 where its own headers have to say how long it is. what: whose it is.

@@ -117,11 +117,6 @@ void device_sums(u32 n) {
   hipcub::TransformInputIterator<long, Twice, int*> doubled(in.data, Twice());
   with_storage([&](void* s, size_t& b) { return DeviceReduce::Sum(s, b, doubled, wide.data, n); });
   EXPECT(wide.host()[0] == 2l * sum);
-  DeviceArray<hipcub::KeyValuePair<int, int>> pair(1);
-  with_storage([&](void* s, size_t& b) { return DeviceReduce::ArgMin(s, b, in.data, pair.data, n); });
-  EXPECT(pair.host()[0].key == (n ? least - x.begin() : 1));
-  with_storage([&](void* s, size_t& b) { return DeviceReduce::ArgMax(s, b, in.data, pair.data, n); });
-  EXPECT(pair.host()[0].key == (n ? most - x.begin() : 1));
 
   using hipcub::DeviceScan;
   DeviceArray<int> out(std::vector<int>(n + 1));  // all of it comes back, more than is written

@@ -1,7 +1,6 @@
 // One block of a matrix product for every type, block size and layout that test_hip_headers.py asks for.
 #include <rocwmma/internal/type_traits.hpp>
 #include <rocwmma/rocwmma.hpp>
-#include <rocwmma/rocwmma_transforms.hpp>
 
 using namespace rocwmma;
 
@@ -47,19 +46,6 @@ KERNELS(fp8_16, 16, 64, float8_t, float)
 KERNELS(fp8_32, 32, 32, __hip_fp8_e4m3, float)
 KERNELS(bf8_16, 16, 32, bfloat8_t, float)
 #endif
-
-// d [16][16] fp32 = a [16][16] @ b [16][16], all row-major and without gaps: B is loaded as the A that is its transpose.
-extern "C" __global__ void transposed(const float16_t* a, const float16_t* b, float* d) {
-  fragment<matrix_a, 16, 16, 16, float16_t, row_major> fa;
-  fragment<matrix_a, 16, 16, 16, float16_t, col_major> bt;
-  fragment<accumulator, 16, 16, 16, float> sum;
-  load_matrix_sync(fa, a, 16);
-  load_matrix_sync(bt, b, 16);
-  fill_fragment(sum, 0.0f);
-  fragment<matrix_b, 16, 16, 16, float16_t, row_major> fb = apply_transpose(bt);
-  mma_sync(sum, applyDataLayout<col_major>(fa), fb, sum);
-  store_matrix_sync(d, sum, 16, mem_row_major);
-}
 
 // d [32][32] fp32 = a [32][16] @ b [16][32], a wave a block.
 extern "C" __global__ void mapped(const float16_t* a, const float16_t* b, float* d) {

@@ -11,7 +11,6 @@
 #include <hipcub/device/device_reduce.hpp>
 #include <hipcub/device/device_scan.hpp>
 #include <hipcub/device/device_select.hpp>
-#include <hipcub/iterator/arg_index_input_iterator.hpp>
 #include <hipcub/iterator/counting_input_iterator.hpp>
 #include <hipcub/iterator/transform_input_iterator.hpp>
 #include <hipcub/thread/thread_operators.hpp>

@@ -3,7 +3,6 @@
 
 #include <hipcub/block/block_reduce.hpp>
 #include <hipcub/cdna/device_parts.hpp>
-#include <hipcub/iterator/arg_index_input_iterator.hpp>
 
 namespace hipcub {
 namespace cdna {
@@ -83,30 +82,6 @@ struct DeviceReduce {
                         NumItemsT num_items, hipStream_t stream = 0, bool debug_synchronous = false) {
     return Reduce(d_temp_storage, temp_storage_bytes, d_in, d_out, num_items, hipcub::Max(),
                   cdna::lowest<cdna::value_of<InputIteratorT>>(), stream, debug_synchronous);
-  }
-  // To a KeyValuePair of the index and the value; of nothing: index 1.
-  template <typename InputIteratorT, typename OutputIteratorT, typename NumItemsT>
-  static hipError_t ArgMin(void* d_temp_storage, size_t& temp_storage_bytes, InputIteratorT d_in, OutputIteratorT d_out,
-                           NumItemsT num_items, hipStream_t stream = 0, bool debug_synchronous = false) {
-    return argument(d_temp_storage, temp_storage_bytes, d_in, d_out, num_items, hipcub::ArgMin(),
-                    cdna::largest<cdna::value_of<InputIteratorT>>(), stream, debug_synchronous);
-  }
-  template <typename InputIteratorT, typename OutputIteratorT, typename NumItemsT>
-  static hipError_t ArgMax(void* d_temp_storage, size_t& temp_storage_bytes, InputIteratorT d_in, OutputIteratorT d_out,
-                           NumItemsT num_items, hipStream_t stream = 0, bool debug_synchronous = false) {
-    return argument(d_temp_storage, temp_storage_bytes, d_in, d_out, num_items, hipcub::ArgMax(),
-                    cdna::lowest<cdna::value_of<InputIteratorT>>(), stream, debug_synchronous);
-  }
-
- private:
-  template <typename In, typename Out, typename Op, typename V>
-  static hipError_t argument(void* storage, size_t& bytes, In in, Out out, unsigned n, Op op, V worst,
-                             hipStream_t stream, bool synchronous) {
-    using Pair = KeyValuePair<int, V>;
-    // not before any index that there is, should all values be the worst
-    Pair first(n ? int(n) : 1, worst);
-    return cdna::reduce<Pair>(storage, bytes, ArgIndexInputIterator<In, int, V>(in), out, n, op, first, stream,
-                              synchronous);
   }
 };
 
