@@ -111,11 +111,14 @@ ELSEWHERE = set(
     "ATen/core/TensorBase.h GCNSubtarget.cpp __clang_hip_cmath.h aiter/ops/shuffle.py api_utils.py cblas.h "
     "amd_transpose_load_encoding.hpp c10/util/complex.h doc/OCML.md emu.py hipBin_amd.h hip/hip_runtime.h "
     "linker_types.h macros.h problems/amd_202602/eval.py rockernel.cpp swiglu/vs_vllm.py test/mockgpu/amd/emu.py "
-    "torch/extension.h utils/benchmarking.py vllm/platforms/rocm.py "
+    "torch/extension.h utils/benchmarking.py vllm/platforms/rocm.py amd/hipcc/src/hipBin_amd.h hip/hiprtc.h "
+    "src/gemm/gemm_kernel.cpp src/moe/gemm_thirdparty.cpp src/moe/moe.cpp src/moe/moe_gemm_pipeline_kernel.cpp "
     "a.hip header.h kernel.hip math.h mine.hip parts.py tables.md".split()
 )
 NAMED = re.compile(r"(?<![\w/.$~{}<>-])(?:[\w.-]+/)*[\w-]+\.(?:py|cpp|h|hpp|hip|inc|md|toml)\b(?![\w/*.(])", re.ASCII)
 BASES = [".", "cdna", "cdna/engine", "cdna/hip", "docs", "forge", "kernels", "reference"]
+NOTED = "lab/tried/"  # as it was noted: its sentences are lists of figures
+FENCED = re.compile(r"```.*?```|^    .*?$", re.DOTALL | re.MULTILINE)
 AT_THE_ROOT = set(
     ".clang-format .gitignore LICENSE Makefile README.md conftest.py constraints.txt eval.py gen_submission.py "
     "pyproject.toml task.yml".split()
@@ -157,6 +160,9 @@ def test_files_that_comments_and_pages_name_are_there() -> None:
     for path in sorted(there):
         if path == "lab/README.md":
             text = (ROOT / path).read_text(encoding="utf-8")
+        elif path.endswith(".md") and not path.startswith(NOTED):
+            page = (ROOT / path).read_text(encoding="utf-8").partition("## A complete example")[0]
+            text = "\n".join(name for name in NAMED.findall(FENCED.sub("", page)) if "/" in name)
         elif Path(path).suffix in CODE and not path.startswith("tests/forge/verdicts/"):
             text = comments_in(path, (ROOT / path).read_text(encoding="utf-8"))
         else:
@@ -164,6 +170,15 @@ def test_files_that_comments_and_pages_name_are_there() -> None:
         if found := lost_files(path, text, there):
             lost[path] = found
     assert lost == {}
+
+
+def test_what_readme_says_where_it_is_is_there() -> None:
+    section = (ROOT / "README.md").read_text().partition("## Where things are\n")[2].partition("\n#")[0]
+    lines = [line for line in section.splitlines() if line.startswith("    ")]
+    places = " ".join(line[4:36] for line in lines).replace("<problem>/", "").split()
+    assert len(places) > 20 and [place for place in places if not any(ROOT.glob(place.rstrip("/")))] == []
+    files = {Path(path).name for path in tracked()}
+    assert set(re.findall(r"\b\w+\.(?:py|cpp|h|toml|yml)\b", " ".join(line[36:] for line in lines))) <= files
 
 
 @pytest.mark.parametrize(
@@ -187,12 +202,11 @@ def test_the_root_has_no_file_that_nobody_meant_to_put_there() -> None:
 # ---------------------------------------------------------------- pages
 
 COLUMNS, WORDS = 130, 40  # of a line, of a sentence; not of tables and code
-NOTED = "lab/tried/"  # as it was noted: its sentences are lists of figures
 MEASURE = re.compile(r"[\d.]+ ?(?:us|µs|ns|ms|cycles|[TGM]B/s|[MGk]Hz)\b")
 STATED = {"4 cycles"}  # of the ISA: a wave's issue
 MADE = re.compile(r"(<!-- (?:results|cards): .*?-->).*?(<!-- end of)", re.DOTALL)
 ENDS = re.compile(r"(?<=[.!?])[)*\"]*\s+")
-IN_CODE = re.compile(r"(?s:```.*?```)|(?m:^    .*)|`[^`]*`")
+IN_CODE = re.compile(rf"{FENCED.pattern}|`[^`]*`", FENCED.flags)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
 
 
