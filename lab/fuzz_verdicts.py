@@ -4,7 +4,7 @@
 
 A submission is an answer (right by a kernel; or wrong, the host's, torch's, an earlier one), for some of its calls, and
 pieces around it: write here, replace that, run in a child, delay, delete itself. Each is judged on the small problem of
-tests/forge/verdicts with --strict on the emulated MI300X. What gets exit code 0 with an answer that is not its own
+lab/corpus with --strict on the emulated MI300X. What gets exit code 0 with an answer that is not its own
 kernel's, and what leaves a file behind, got through and is listed with its seed: `--seed S --show` prints that one. A
 right answer with harmless pieces has to pass: what does not is listed as accused.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of README.md and docs/ from the data they come of, or all results as one page; --check only compares.
+"""Writes the tables of README.md and docs/ from their data, or all results as one page; --check only compares.
 
 A result is one table: what was measured, on what machine, with which versions, by which command. A page names what it
 shows between two comments: `<!-- results: NAME -->`, a file of lab/results, and `<!-- end of results -->`; `<!-- cards:
@@ -81,7 +81,7 @@ def page(results: dict[str, Result]) -> str:
 
 
 def table_of_cards(pattern: str) -> str:
-    """The facts whose names fit: what each is, as cdna/cards/__init__.py says it, and its value on each arch's default card."""
+    """The facts whose names fit: what each is, in the words of `Card`, and its value on each arch's default card."""
     said = dict(re.findall(r"^    (\w+): \w+(?:  # (.*))?$", Path(inspect.getfile(Card)).read_text(), re.MULTILINE))
     shown = [card for card in cards().values() if card.model == card.default_model]
     lines = [["key", "of", *(card.model for card in shown)], ["---"] * (2 + len(shown))]

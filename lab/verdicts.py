@@ -1,4 +1,4 @@
-"""What evaluators make of submissions that deceive, and of honest ones that look odd: tests/forge/verdicts.
+"""What evaluators make of submissions that deceive, and of honest ones that look odd: lab/corpus.
 
     python lab/verdicts.py [--official CHECKOUT] [--device cuda] [--jobs N] [-o results/verdicts.json] [NAME ...]
 
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from forge.console import aligned  # noqa: E402 - from this checkout
 from forge.task.harness import harness_of_eval  # noqa: E402
 
-FOLDER = ROOT / "tests" / "forge" / "verdicts"
+FOLDER = ROOT / "lab" / "corpus"
 PROBLEM = FOLDER / "problem"
 DEVICE, TIMEOUT_S = "gfx942", 120
 EMULATED = ", emulated"  # behind what an entry should be: a GPU does not count what kernels execute

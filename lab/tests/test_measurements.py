@@ -1,4 +1,4 @@
-"""Pages hold what lab/results/*.json and the cards say, all results can be had as one, and a file of nonsense is named."""
+"""Pages hold what lab/results/*.json and the cards say, all results can be had as one, and nonsense is named."""
 
 from __future__ import annotations
 

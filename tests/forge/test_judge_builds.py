@@ -14,7 +14,7 @@ from tests.support.evaltools import ROOT, run_command
 
 pytestmark = pytest.mark.long
 
-VERDICTS = ROOT / "tests" / "forge" / "verdicts"
+VERDICTS = ROOT / "lab" / "corpus"
 
 
 def test_a_kernel_is_found_by_the_next_run(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_files_that_comments_and_pages_name_are_there() -> None:
         elif path.endswith(".md") and not path.startswith(NOTED):
             page = (ROOT / path).read_text(encoding="utf-8").partition("## A complete example")[0]
             text = "\n".join(name for name in NAMED.findall(FENCED.sub("", page)) if "/" in name)
-        elif Path(path).suffix in CODE and not path.startswith("tests/forge/verdicts/"):
+        elif Path(path).suffix in CODE and not path.startswith("lab/corpus/"):
             text = comments_in(path, (ROOT / path).read_text(encoding="utf-8"))
         else:
             continue

@@ -11,13 +11,8 @@ from cdna.launch.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 from tests.support.reference_folders import load_reference
-from tests.support.variant_tests import (  # noqa: F401
-    test_all,
-    test_checks_find_nothing,
-    test_faults_are_noticed,
-    test_no_case_spills,
-    test_no_kernel_spills,
-)
+from tests.support.variant_tests import *  # noqa: F403
+from tests.support.variant_tests import test_no_kernel_spills  # noqa: F401
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "hip"
 NOTICED_BY = "lengths and 33 or one_key"

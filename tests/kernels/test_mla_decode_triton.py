@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.variant_tests import (  # noqa: F401
-    test_all,
-    test_checks_find_nothing,
-    test_faults_are_noticed,
-    test_no_case_spills,
-)
+from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "triton"
 NOTICED_BY = "lengths and 33 or bit_by_bit"

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checks import run_checks
-from tests.support.variant_tests import (  # noqa: F401
-    test_all,
-    test_checks_find_nothing,
-    test_faults_are_noticed,
-    test_no_case_spills,
-)
+from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "residual-rmsnorm-fp8", "residual_rmsnorm_fp8", "triton"
 NOTICED_BY = "shapes and 520 or extreme"

@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.checks import run_checks
-from tests.support.variant_tests import (  # noqa: F401
-    test_all,
-    test_checks_find_nothing,
-    test_faults_are_noticed,
-    test_no_case_spills,
-)
+from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "skinny-gemm-fp8", "skinny_gemm_fp8", "triton"
 NOTICED_BY = "test_slices and 3 or test_rows and 9"

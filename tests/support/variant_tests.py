@@ -2,7 +2,7 @@
 
 PROBLEM and VARIANT; ARCH, where that is not gfx942; SPILLS_NOT: a kernel, and how many configurations of it the cases
 choose. With checks in tests/support/emulated also STEM; FAULTS: {what is wrong: (text of the file, what stands in its
-place)}; NOTICED_BY: the checks of which one must fail then.
+place)}; NOTICED_BY: the checks of which one must fail then. Such a file imports *, and what else it has by its name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from tests.support.checks import run_checks
 from tests.support.evaltools import checks_find_nothing
 from tests.support.gemm_submissions import altered, no_case_spills
 from tests.support.hip_spills import spilled_of
+
+__all__ = ["test_all", "test_checks_find_nothing", "test_faults_are_noticed", "test_no_case_spills"]
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
