@@ -172,8 +172,8 @@ def main() -> None:
             if set(kinds) - {"-"}:
                 rows.setdefault((form.name, " ".join(kinds)), []).append(arch)
     groups: dict[str, list[str]] = {}
-    for (name, kinds), archs in sorted(rows.items()):
-        groups.setdefault(f"{','.join(archs)} {kinds}", []).append(name)
+    for (name, taken_for), of in sorted(rows.items()):
+        groups.setdefault(f"{','.join(of)} {taken_for}", []).append(name)
     head = (
         "# What a float constant stands for in each source of the vector instructions below it (-: none may stand\n"
         "# there), as LLVM's assembler says, ziglang 0.17.0: `python -m tests.support.inline_constants`. text: it\n"
