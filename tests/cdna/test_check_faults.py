@@ -130,6 +130,25 @@ def test_use_after_free() -> None:
         lib.cdna_memory_unregister(t.data_ptr())
 
 
+OWN_ADDRESSES = """
+v_add_co_u32_e32 v2, vcc, s4, v1
+v_mov_b32_e32 v3, s5
+v_addc_co_u32_e32 v3, vcc, 0, v3, vcc
+global_store_dword v[2:3], v0, off
+"""
+
+
+@pytest.mark.parametrize("store", [STORE, STORE.replace("global_store_dword v1, v0, s[4:5]", OWN_ADDRESSES)])
+def test_past_the_end_of_a_tensor_behind_which_one_has_been_freed(store: str) -> None:
+    t = buffer(128)
+    lib, x = engine().lib, t[:32]
+    lib.cdna_memory_register(t[32:].data_ptr(), 384, b"hipMalloc'ed memory", False)
+    lib.cdna_memory_unregister(t[32:].data_ptr())
+    finding = found(program(store), [("x", x)], kinds="bounds")
+    told = "0 bytes past the end of `x` (i32[32]), in hipMalloc'ed memory, which has been freed"
+    assert finding.message.endswith(told) and finding.tensor == "`x` (i32[32])"
+
+
 def test_lds_outside_the_allocation() -> None:
     p = program("v_lshlrev_b32_e32 v1, 2, v0\nds_write_b32 v1, v0 offset:16\ns_waitcnt lgkmcnt(0)", lds_bytes=256)
     finding = found(p, [])

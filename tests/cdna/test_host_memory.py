@@ -60,6 +60,7 @@ def test_host_memory_is_not_the_cards(program: Path, where: str, through: str) -
     if through == "argument":
         assert "of the host's, which the card does not reach" in done.stderr
         assert ("the stack" in done.stderr) == (where == "local")
+        assert ("in host.hip of the host's" in done.stderr) == (where == "static")
 
 
 @pytest.mark.parametrize("where", ["device", "pinned", "managed", "registered", "symbol"])

@@ -2,6 +2,8 @@
 #include "check_bounds.h"
 #include "memory/watched_memory.h"
 #include "memory/device_heap.h"
+#include <errno.h>
+#include <unistd.h>
 
 // Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
 bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
@@ -37,6 +39,19 @@ static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range
                 (unsigned long long)address, where);
 }
 
+// Who goes past the end of a range comes to what was freed behind it, with the same place: both are told.
+static bool in_freed(Wave& w, const Access& x, int lane, u64 address, const Range& freed, const Range* meant) {
+  constexpr u64 CLOSE = 256;  // bytes
+  const Checks& c = *w.wg->check->checks;
+  if (meant && meant->freed) meant = nullptr;
+  char where[200];
+  const Range* live = describe(c, address, x.bytes, where, sizeof where, meant);
+  const bool past = !freed.barred && live && (meant || address - live->end < CLOSE);
+  return report(w, CHECK_BOUNDS, lane, address, past ? live : &freed, ~0u, "%s %u bytes at 0x%llx, %s%sin %s, which %s",
+                x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, past ? where : "",
+                past ? ", " : "", freed.name, freed.barred ? freed.barred : "has been freed");
+}
+
 // The range that bytes from..to lie in; null where there is none. known: they touch one.
 Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
   for (u32 i = 0; i < c.n_ranges; i++) {
@@ -64,8 +79,15 @@ static bool is_host_memory(u64 address, char* what, u32 size) {
     if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
     found = address >= from && address < to;
     host = found && flags[0] == 'r';  // shared with other processes or not: the card's own is in a range, or in a block
+    char own[200];                    // of a program that lies in a cache: its file says nothing
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length < 0 ? 0 : length] = 0;
     const char* file = strcmp(name, "/dev/zero") ? strrchr(name, '/') : nullptr;  // which stands for no file
-    snprintf(what, size, "%s", !strcmp(name, "[stack]") ? "the stack" : file ? file + 1 : "memory");
+    snprintf(what, size, "%s",
+             !strcmp(name, "[stack]") ? "the stack"
+             : !strcmp(name, own)     ? program_invocation_short_name
+             : file                   ? file + 1
+                                      : "memory");
   }
   fclose(maps);
   return host;
@@ -119,10 +141,7 @@ Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool 
     return nullptr;
   }
   if (!known && c.open) return nullptr;
-  if (found && found->freed)
-    stop = !report(w, CHECK_BOUNDS, lane, address, found, ~0u, "%s %u bytes at 0x%llx, in %s, which %s",
-                   x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, found->name,
-                   found->barred ? found->barred : "has been freed");
+  if (found && found->freed) stop = !in_freed(w, x, lane, address, *found, meant);
   else stop = !outside(w, x, lane, address, meant);
   return nullptr;
 }
