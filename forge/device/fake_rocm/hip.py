@@ -213,4 +213,6 @@ def _make_gpu_tensors_on_host() -> None:
 
 
 def _on_host(operation: Any, *args: Any, device: Any = None, pin_memory: Any = None, **kwargs: Any) -> Any:
-    return tags.mark(operation(*args, device=tags.CPU_DEVICE, **kwargs), tags.target(device))
+    tag = tags.CPU if device is not None and device.index == tags.HOST_INDEX else tags.target(device)
+    made = tags.mark(operation(*args, device=tags.CPU_DEVICE, **kwargs), tag)
+    return tags.pin(made) if pin_memory and tag == tags.CPU else made

@@ -21,6 +21,7 @@ from torch.utils._device import DeviceContext
 TAG = "_claimed_device"
 PINNED = "_claimed_pinned"
 CPU = -1
+HOST_INDEX = 127  # of a GPU, where C++ code's factories ask torch's dispatcher for the host's memory
 CPU_DEVICE = torch.device("cpu")
 
 # Told of a tensor that is said to be in host memory, or in the GPU's after all, before it is; None: nobody asks.

@@ -1,7 +1,7 @@
 """torch's headers for HIP sources on an emulated GPU, where torch is a CPU build.
 
 A folder that comes before torch's own holds what differs: the headers of c10/hip and ATen/hip, which only a ROCm build
-has (all of them are include/forge_torch_hip.h here), and copies of two of torch's in which a tensor claims its GPU.
+has (all of them are include/forge_torch_hip.h here), and copies of torch's in which tensors claim to be on their GPU.
 include/thrust has what torch's headers want of rocThrust.
 Parsing torch's headers takes ten seconds a pass, so that is done once, and kept (precompiled headers, 100 MB each).
 Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like) and functions of thousands of
@@ -23,7 +23,7 @@ from cdna.engine.build import cache_dir, own_cache_dir
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import Compiler
 from cdna.hip.compile.source import HipSource, ParsedHeader
-from forge.device.fake_rocm.tags import TAG
+from forge.device.fake_rocm.tags import HOST_INDEX, TAG
 from forge.files import keep_written
 
 INCLUDE = Path(__file__).with_name("include")
@@ -54,7 +54,7 @@ PRECOMPILED = """#include <hip/hip_runtime.h>
 # (pattern, replacement) in a header of torch's; each must match.
 CLAIMS = {
     "ATen/core/TensorBase.h": (
-        (r"\A", f'#define FORGE_TAG "{TAG}"\n#include <forge_claim.h>\n'),
+        (r"\A", f'#define FORGE_TAG "{TAG}"\n#define FORGE_HOST_INDEX {HOST_INDEX}\n#include <forge_claim.h>\n'),
         (r"(Device device\(\) const \{\s*return )impl_->device\(\);", r"\1forge::claimed_device(impl_.get());"),
         (r"(get_device\(\) const \{[^}]*return )impl_->get_device\(\);", r"\1device().index();"),
         (r"(bool is_cpu\(\) const \{[^}]*return )impl_->is_cpu\(\);", r"\1device().is_cpu();"),
@@ -70,6 +70,8 @@ CLAIMS = {
 }
 
 
+# Factories of tensors that lie in the host's memory where no GPU is asked for.
+FACTORIES = "arange empty empty_strided eye full linspace logspace ones rand randint randn randperm zeros".split()
 # The headers of which the light ones leave something out, and what: lines that match. torch/extension.h is made anew.
 _LEFT_OUT = {"ATen/ATen.h": r"^#include <ATen/(Native)?Functions\.h>\n"}
 _OF_PYTHON = re.compile(r"^#include <torch/csrc/.*>\n", re.MULTILINE)
@@ -101,6 +103,10 @@ def overlay() -> Path:
     files = dict.fromkeys(standins(), "#pragma once\n#include <forge_torch_hip.h>\n")
     for name in CLAIMS:
         files[name] = claiming(name, (TORCH / "include" / name).read_text())
+    for name in FACTORIES:
+        text = (TORCH / "include/ATen/ops" / f"{name}.h").read_text()
+        told = re.sub(r"options\.device_opt\(\)|(?<= )device(?=, pin_memory)", r"forge::told_device(\g<0>)", text)
+        files[f"ATen/ops/{name}.h"] = told
     files["forge_precompiled.h"] = PRECOMPILED
     return _written(files)
 

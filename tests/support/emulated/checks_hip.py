@@ -44,6 +44,10 @@ std::vector<torch::Tensor> made(torch::Tensor x) {  // of every kind that C++ co
               x.cpu().to(torch::kCUDA), torch::from_blob(x.data_ptr(), {2}, x.options()),
               at::empty_strided({2}, {4}, on_gpu)};
   for (const auto& tensor : all) TORCH_CHECK(tensor.is_cuda() && tensor.device() == x.device(), tensor.device());
+  auto pinned = torch::dtype(torch::kInt32).pinned_memory(true);
+  for (const auto& tensor : {torch::zeros({2}), torch::tensor({1, 2}), at::empty_strided({2}, {4}, torch::kFloat16),
+                             torch::rand({3}, torch::kCPU), torch::randperm(4), torch::empty({2}, pinned)})
+    TORCH_CHECK(tensor.is_cpu() && !tensor.is_cuda() && tensor.to(torch::kCUDA).is_cuda(), tensor.device());
   return all;
 }
 

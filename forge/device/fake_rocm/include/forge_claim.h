@@ -41,4 +41,9 @@ inline std::optional<c10::Device> host_if_gpu(std::optional<c10::Device> device)
   return device;
 }
 
+// What a factory of the program's asks for where it means the host: of torch's own, within its library, nothing is known.
+inline std::optional<c10::Device> told_device(std::optional<c10::Device> device) {
+  return device && !device->is_cpu() ? device : c10::Device(c10::DeviceType::CUDA, FORGE_HOST_INDEX);
+}
+
 }  // namespace forge
