@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -12,14 +13,14 @@ from .errors import CdnaError
 
 
 def until_closed(command: Callable[[], int]) -> int:
-    """The exit code of a command; 1, without a word, once nobody reads what it prints (`... | head`)."""
+    """The exit code of a command; 141, without a word, once nobody reads what it prints (`... | head`)."""
     try:
         code = command()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
-        return 1
+        return 128 + signal.SIGPIPE
 
 
 def main(argv: list[str] | None = None) -> int:

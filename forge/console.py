@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_BUT, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_BUT, EXIT_INTERRUPTED, EXIT_CLOSED = 0, 1, 2, 3, 130, 141
 
 
 class UsageError(Exception):

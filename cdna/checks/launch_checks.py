@@ -109,11 +109,12 @@ def look_at_read(name: str, tensor: Any, arch: str, reader: str, copies: bool = 
             break
     if copies and known != 2 and count < tensor.numel():
         return
-    stored = re.fullmatch(r"(.*?) at `(.*)` \((.*)\)", text.value.decode(errors="replace")) if known else None
-    made = "is what this store made of memory that nothing had written" if stored else "is written by nothing"
+    stored = re.fullmatch(r"(.*?) at `(.*?)`(?: \((.*)\))?", text.value.decode(errors="replace")) if known else None
+    what = "atomic" if stored and "atomic" in stored[2] else "store"
+    made = f"is what this {what} made of memory that nothing had written" if stored else "is written by nothing"
     message = (
         f"{reader} reads {count:,} of the {tensor.numel():,} elements of {name}, and what it finds there, at "
         f"{index} for one, {made}: fill it before, with torch.zeros for example"
     )
-    kernel, instruction, source = stored.groups() if stored else ("torch", "", "")
+    kernel, instruction, source = stored.groups("") if stored else ("torch", "", "")
     note([Finding("unwritten", kernel, arch, message, instruction, source, tensor=name)], raises and wanted.raises)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from forge.console import aligned
+from forge.console import EXIT_CLOSED, aligned
 from forge.files import write_whole
 from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
@@ -195,6 +195,6 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except BrokenPipeError:  # `gen_submission.py ... -o - | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_CLOSED
     except KeyboardInterrupt:
         return 130

@@ -155,13 +155,12 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
-    done = subprocess.run(
-        f"{sys.executable} {ROOT / 'gen_submission.py'} {WITH_KERNEL[0][0]} -o - | head -n 1",
-        shell=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.count("\n") == 1 and done.stderr == ""
+    command = [sys.executable, str(ROOT / "gen_submission.py"), WITH_KERNEL[0][0], "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
 
 
 def test_a_file_to_be_checked_that_cannot_be_read(tmp_path: Path) -> None:
