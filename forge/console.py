@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+# What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
+CONTROL = re.compile(
+    "\x1b\\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 EXIT_PASS, EXIT_FAIL, EXIT_BAD_INPUT, EXIT_BUT, EXIT_INTERRUPTED, EXIT_CLOSED = 0, 1, 2, 3, 130, 141
 
 
@@ -63,6 +68,12 @@ def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) 
         ).rstrip()
         for row in rows
     ]
+
+
+def harmless(text: str, indent: str = "") -> str:
+    """What a submission may have put words into: nothing that a terminal obeys, and a mark before each further line."""
+    first, *more = CONTROL.sub("", text).splitlines() or [""]
+    return f"\n{indent}| ".join([first, *more])
 
 
 def number(value: float | None, digits: int) -> str:

@@ -61,7 +61,7 @@ def of(ranges: Iterable[Range]) -> dict[str, int]:
         lib.cdna_written_of(base, size, ctypes.byref(found))
     lib.cdna_written_reads(ctypes.byref(used))
     told = {name: getattr(found, name) for name in ("now", "before", "given", "nobody")}
-    return told | {"read_before": used.before, "read_nobody": used.nobody}
+    return told | {"read_before": used.before, "read_nobody": used.nobody, "told": used.told}
 
 
 def _bytes() -> Any:

@@ -32,6 +32,7 @@ def edited_files(problem: Problem) -> list[str]:
 
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
     notes = [*header_note(plan), *refusals(plan.submission), *kernelguard.remarks(plan.submission)]
+    notes += [plan.moved] if plan.moved else []
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem

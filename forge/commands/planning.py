@@ -16,6 +16,7 @@ from forge.console import (
 )
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
+from forge.device.extensions import move_kept_folder
 from forge.generate.submission import KERNEL, read_submission
 from forge.judge import compilers
 from forge.judge.plan import (
@@ -143,6 +144,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)
     submission = read_submission(args.submission, KERNEL if own_eval is None or calls(own_eval, KERNEL) else "")
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
+    moved = move_kept_folder() if device.emulated else ""
     if args.checks is not None:
         device.use_checks(args.checks)
     elif device.emulated and args.mode == "test" and "CDNA_CHECKS" not in os.environ:
@@ -170,6 +172,7 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         not_sampled=not_sampled,
         small=small_case(problem, reads, judged=bool(sample)) if device.emulated else None,
         not_official=not_official,
+        moved=moved,
     )
     plan.check_gpus()
     return plan, own_eval

@@ -12,11 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from forge.commands.torch_profile import torch_lines
-from forge.console import number
+from forge.console import CONTROL, harmless, number
 from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
-from forge.judge.processes import CONTROL
 from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, time_texts, total
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score, work_of
@@ -127,10 +126,9 @@ class View:
     # ------------------------------------------------------------ lines
 
     def print(self, text: Text | str, style: str = "") -> None:
-        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width. What a submission makes two
-        lines of does not begin a line of ours."""
+        """One line, never wrapped: wrapped columns cannot be read, and a pipe has no width."""
         if isinstance(text, str):
-            text = CONTROL.sub("", text).replace("\n", f"\n{'':{STATUS_WIDTH}} ")
+            text = harmless(text, f"{'':{STATUS_WIDTH}} ")
         try:
             self.console.print(text, style=style or None, soft_wrap=True, highlight=False, markup=False)
         except (OSError, ValueError):  # a full disk behind it, or no standard output at all
@@ -164,11 +162,11 @@ class View:
         if result.status is Status.PASS and result.buts:
             status, style = BUT, "bold yellow"
         shown = self._columns(status, case_text(result.spec), str(result.index), values, rel_l2)
-        shown = CONTROL.sub("", shown).replace("\n", " ")  # words of the device's report among them
+        shown = " ".join(CONTROL.sub("", shown).splitlines())  # words of the device's report among them
         line.append(shown[:STATUS_WIDTH], style=style)
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
-        lines = details(result)
+        lines = [*map(harmless, details(result))]
         if not result.passed:
             lines = self._once("", "\n".join(lines), PLACES, result)
         for detail in lines:
@@ -178,7 +176,7 @@ class View:
             alike.setdefault(NUMBERS.sub("", text), []).append(text)
         for first, *others in alike.values():
             more = [f"  and {len(others)} more like it"] if others else []
-            for words in self._once("check: ", first, NUMBERS, result) + more:
+            for words in self._once("check: ", harmless(first), NUMBERS, result) + more:
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
         marks = time_texts(modelled_time(result.device_report, self.plan.caches)) if self.modelled else []
         for text in [*autotuned(result.device_report), *marks]:
@@ -321,7 +319,7 @@ def details(result: CaseResult) -> list[str]:
     if result.status is Status.NOT_RUN:
         return [result.message]
     who = f"rank {result.rank}: " if result.rank is not None else ""
-    lines += [who + line for line in result.message.replace("\\n", "\n").splitlines()[:MESSAGE_LINES]]
+    lines += (who + harmless(result.message.replace("\\n", "\n"))).split("\n")[:MESSAGE_LINES]
     if (worst := accuracy.worst) is not None:
         of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
         lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
@@ -335,7 +333,7 @@ def details(result: CaseResult) -> list[str]:
 
 def tail_lines(result: CaseResult) -> list[str]:
     """The trace of an exception and what the process last printed."""
-    lines = result.trace.splitlines()
+    lines = [f"| {line}" for line in result.trace.splitlines()]
     if result.last_words:
         lines += ["last words:"] + [f"| {words}" for words in result.last_words]
     if result.output_bytes > 2**20:
@@ -353,7 +351,7 @@ def finding_texts(report: dict[str, Any]) -> list[str]:
 def autotuned(report: dict[str, Any]) -> list[str]:
     """What @triton.autotune chose on an emulated device: of one rank, of the first where there are several."""
     found: list[str] = report.get("rank 0", report).get("autotuned", [])
-    return found
+    return [text if text.startswith("autotune ") else f"autotune {text}" for text in found]
 
 
 NO_KERNEL = "no Triton or HIP kernel was launched"

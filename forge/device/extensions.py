@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,26 @@ def kept_folder() -> str:
     from cdna.engine.build import cache_dir
 
     return str(cache_dir())
+
+
+def move_kept_folder() -> str:
+    """Where nothing can be written there, as in a read-only home, a folder beside temporary files takes its place, with
+    the engines that are built. What is to be said of it."""
+    place, user = Path(kept_folder()), os.getuid()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return ""
+    except OSError as error:
+        own = Path(tempfile.gettempdir(), f"cdna-{user}")
+        own.mkdir(mode=0o755, exist_ok=True)
+        if own.is_symlink() or own.stat().st_uid != user:
+            raise PermissionError(f"{own} is another's; set CDNA_CACHE_DIR") from None
+        for built in place.glob("engine-*.so"):
+            if not (own / built.name).exists():
+                shutil.copyfile(built, own / built.name)
+        os.environ["CDNA_CACHE_DIR"] = str(own)
+        return f"{place} cannot be written ({error.strerror}): what is built is kept in {own}"
 
 
 def drop_damaged(folder: Path) -> None:

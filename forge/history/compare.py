@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from forge.console import aligned, number
+from forge.console import aligned, harmless, number
 from forge.history.schema import ResultError
 from forge.history.times import Times, case_us, modelled, score_of, times_of
 from forge.task.cases import case_text
@@ -185,7 +185,7 @@ def findings_of(document: dict[str, Any]) -> list[str]:
     """What the device's checks said, each once."""
     reports = [part for case in document["cases"] for part in (case["report"], *case["report"].values())]
     found = [finding["text"] for part in reports if isinstance(part, dict) for finding in part.get("findings", [])]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(map(harmless, found)))
 
 
 def _finding_lines(a: Side, b: Side) -> Iterator[str]:

@@ -66,7 +66,6 @@ class DeviceReport(TypedDict, total=False):
     trials: int  # of an autotuner, which are no work
     timed_itself: int
     flops: int  # of the launches but for trials, at most
-    instructions: int
     torch: list[dict[str, Any]]
 
 
@@ -244,6 +243,7 @@ class Called(Answer):
     device_report: DeviceReport = field(default_factory=DeviceReport)
     torch_work: dict[str, Any] = field(default_factory=dict)  # of a watched call: see forge.judge.operations
     written: dict[str, int] = field(default_factory=dict)  # the output's bytes by who wrote them: see cdna.memory
+    unaccounted: str = ""  # why that is not known
     host: tuple[str, ...] = ()  # what the call did on the host that may have made them
 
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import math
 import os
+import re
 import sys
 import threading
 from collections import Counter
@@ -32,6 +33,9 @@ PAGES_BYTES = 1 << 20  # a larger tensor takes no memory before it is written: w
 # A product's FLOPs from its operands, by operation: (which of the arguments, the sum's length among their sizes).
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_scaled_mm": (0, 1), "_int_mm": (0, 1)}
 PRODUCTS |= {"dot": (0, 1), "mv": (0, 1), "addmv": (1, 2), "_grouped_mm": (0, 1), "_scaled_grouped_mm": (0, 1)}
+
+# Words in the names of others that multiply matrices: of those FLOPs their operands' sizes allow.
+HEAVY = re.compile("mm|dist|linear|conv|matmul|sparse|einsum|solve|bilinear|attention|lstm|gru|rnn")
 
 SPREAD = 4  # times as many elements as any operand holds: from there on a multiplication makes a product's terms
 
@@ -62,6 +66,10 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
         return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
     if name == "convolution" and len(args) > 1:
         return 2 * math.prod(args[0].shape) * math.prod(args[1].shape) // max(1, args[1].shape[1])
+    operands = [x for x in tensors(args) if x.dim() > 1] if HEAVY.search(name) else []
+    if len(operands) > 1:
+        rows = max(math.prod(x.shape[:-1]) for x in operands)
+        return 2 * rows * min(math.prod(x.shape) for x in operands)
     return 0
 
 
@@ -182,6 +190,21 @@ def calling_line() -> str:
     return ""
 
 
+class Accounting:
+    """Around what counts and tells who wrote what: a call does not fail where that does, and `failed` says so."""
+
+    failed = ""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
+        if kind is None or not issubclass(kind, Exception):
+            return False
+        self.failed = self.failed or f"{kind.__name__}: {error}"
+        return True
+
+
 @dataclass
 class Work:
     flops: int = 0
@@ -193,6 +216,7 @@ class Work:
     read: set[int] = field(default_factory=set)  # memory of the call's input, that operations have read
     made: set[int] = field(default_factory=set)  # and of what operations have made
     entered_reference: bool = False
+    accounting: Accounting = field(default_factory=Accounting)
 
     def as_dict(self) -> dict[str, Any]:
         """For a message: {} where nothing was watched or done."""
@@ -293,7 +317,7 @@ class _Counting(TorchDispatchMode):
             self.work.left_out_flops += product_flops(name, args)
         else:
             result = self.carry_out(func, args, kwargs or {})
-        with contextlib.suppress(Exception):  # a count is no reason to fail a call
+        with self.work.accounting:
             self.work.calls[name] += 1
             if flops := product_flops(name, args) or term_flops(name, args, result):
                 self.work.flops += flops
@@ -312,16 +336,16 @@ class _Counting(TorchDispatchMode):
         if self.writers is None or func.is_view or name.startswith(FREE):
             result = func(*args, **kwargs)
             if self.writers is not None and name.startswith(EMPTY):
-                with contextlib.suppress(Exception):
+                with self.work.accounting:
                     self.writers.fresh(memory_of(result, self.writers))
             return result
         changed = _changed(func, args, kwargs)
-        with contextlib.suppress(Exception):
+        with self.work.accounting:
             overwrites = name in OVERWRITES or func._overloadname == "out"
             kept = {id(x) for x in tensors(changed)} if overwrites else ()
             self.writers.read(memory_of([x for x in tensors((args, kwargs)) if id(x) not in kept], self.writers))
         result = func(*args, **kwargs)
-        with contextlib.suppress(Exception):
+        with self.work.accounting:
             # What other ranks send is there when somebody has waited for it.
             tell = self.writers.known if namespace in COLLECTIVE else self.writers.wrote
             tell(memory_of([changed, result], self.writers))

@@ -59,6 +59,7 @@ class EvalPlan:
     sample: str = ""  # one of device.base.SAMPLES, of large cases: modelled times, and no verdict at that size
     not_sampled: str = ""  # why not, where they might have been
     small: CaseSpec | None = None  # what a submission is judged on whose case is a sample; tells how long others take
+    moved: str = ""  # where what is built is kept, if not where it should be
     not_official: str = ""  # how the cases differ from the leaderboard's; empty if they do not
 
     def ranks_of(self, case: CaseSpec) -> int | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forge.console import CONTROL
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
 from forge.judge.fork_server import ForkServer
 from forge.judge.messages import WHERE, Phase, Pid, Setup
@@ -25,10 +26,6 @@ from forge.judge.results import Status
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES, BLOCK_BYTES = 1 << 20, 512
 MOST_PHASE = 80  # characters
-# What a terminal would obey or be deceived by: escapes, C0 and C1 controls, marks that turn the direction of writing.
-CONTROL = re.compile(
-    "\x1b\\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
 STACK_ENDS = ("  ...", "  <", '  Binary file "')  # the last of Python 3.14, which dumps C's as well

@@ -257,7 +257,7 @@ class CaseRun:
     def call_of(self, draw: int, layout: bytes) -> messages.Call:
         mode, first = self.plan.mode, draw == 0
         how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
-        counted = draw == AGAIN or mode in ("benchmark", "profile") and self.calls == 1
+        counted = mode in ("benchmark", "profile") and (draw in (AGAIN, 1) or self.calls == 1)
         where = "same" if draw == AGAIN else WHERE[draw]
         return messages.Call(layout, where, draw % 2, how, watched=True, checks=self.checks(draw), count=counted)
 
@@ -433,12 +433,15 @@ class CaseRun:
 
     def judge_timed(self) -> None:
         """The output of one of the official timed calls, which cannot know that it is the one."""
+        if (wrong := self.wrong_now()) is not None:
+            blamed = self.blamed(self.referees, wrong)
+            raise Ended(blamed, "one of the timed calls, on the same data", beside=True)
+
+    def wrong_now(self) -> RankAnswer[messages.Judged] | None:
+        """What is wrong of the last output, which is one of the case's own data."""
         fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(), 0)
         judged = [messages.JudgeOutput(0, one.answer.output, 0, True, False, False) for one in fetched]
-        _, problem = self.referees.ask(messages.Judged, judged)
-        if problem is not None:
-            blamed = self.blamed(self.referees, problem)
-            raise Ended(blamed, "one of the timed calls, on the same data", beside=True)
+        return self.referees.ask(messages.Judged, judged)[1]
 
     def judge_last(self, draw: int) -> None:
         """The output of the last timed call."""
@@ -471,14 +474,8 @@ class CaseRun:
         if problem is not None:
             self.pool.stop()
             return self.referees.stop()
-        if (
-            self.plan.harness.copy != "tensors"
-        ):  # others' calls change their input: the last one's is not the first one's
-            return
-        fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(), 0)
-        judged = [messages.JudgeOutput(0, one.answer.output, 0, True, False, False) for one in fetched]
-        _, wrong = self.referees.ask(messages.Judged, judged)
-        if wrong is not None:
+        # Others' calls change their input: the last one's is not the first one's.
+        if self.plan.harness.copy == "tensors" and (wrong := self.wrong_now()) is not None:
             text = f"the output of the last call is wrong: {wrong.text()}"
             self.result.back_to_back = dataclasses.replace(self.result.back_to_back, problem=text)
 

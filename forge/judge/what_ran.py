@@ -9,7 +9,7 @@ from typing import Any
 from forge.device.cards import peaks_of
 from forge.judge.messages import Called
 from forge.judge.plan import EvalPlan
-from forge.judge.results import LIBRARY, CaseResult, Status, modelled_time
+from forge.judge.results import LIBRARY, CaseResult, Status, modelled_time, total
 from forge.judge.worker_pool import RankAnswer, device_report
 from forge.task.cases import CaseSpec
 from forge.task.score import Work, work_of
@@ -20,10 +20,8 @@ LATER_TIMES = 2  # an honest kernel's error, where what it is compared with was 
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 # Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
 # launches and torch's operations may read.
-MOST_HOST, MOST_KEPT, MOST_READ = 0.1, 0.5, 0.5
-# From which on a call on other data executes so much more that the same data must have been known; from the second if
-# the same data's call reads more of what earlier ones have left.
-KNOWN_RATIO, LESS_RATIO = 2.0, 1.5
+MOST_HOST, MOST_KEPT, MOST_READ = 0.02, 0.5, 0.2
+KNOWN_RATIO = 1.5  # from which on a call on other data takes so much longer that the same data must have been known
 AGAIN = -1  # instead of a draw: the first one's data once more
 
 Calls = Mapping[int, Sequence[RankAnswer[Called]]]  # by draw, of each rank
@@ -46,7 +44,7 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> N
         _drop_modelled(result.device_report)
     doubts = _of_work(plan, result, called, needed if matrix else 0.0)
     if plan.device.emulated:
-        doubts += _of_counts(result, called) + _of_bytes(called)
+        doubts += _of_counts(plan, result, called) + _of_bytes(called)
     limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
     errors = [(result.accuracy.rel_l2 if result.accuracy else None, limit, "")]
     if result.probe_rel_l2 is not None and own_limit is not None:
@@ -84,7 +82,7 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
     if share >= MOST_SHARE:
         products = result.torch_work.get("products")
         names = ", ".join(map(_full_name, products)) if type(products) is dict else "torch"
-        launches = _launches(result.device_report)
+        launches = total(result.device_report, "launches")
         with_kernels = f", beside {launches} launches of its own" if launches else ""
         doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
         if share > 1 + MOST_SHARE:
@@ -97,7 +95,7 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
         for one in answers:
             report, torch = one.answer.device_report, one.answer.torch_work
             own = (number_of(report, "flops") + number_of(torch, "flops")) / needed if needed else 1.0
-            launches = _launches(report)
+            launches = total(report, "launches")
             if not launches and did is None or own < least:
                 where = _where(number, one.rank)
                 did = f"its {launches} launches can have done {own:.2g} of the case's FLOPs at most{where}"
@@ -108,17 +106,16 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
     return doubts
 
 
-def _of_counts(result: CaseResult, called: Calls) -> list[str]:
-    """Of what was counted of the launches: all of them, and as many of data that they have seen as of other."""
+def _of_counts(plan: EvalPlan, result: CaseResult, called: Calls) -> list[str]:
+    """Of what was counted of the launches: all of them, and as long a time on data that they have seen as on other."""
     doubts = []
     reports = {draw: [one.answer.device_report for one in answers] for draw, answers in called.items()}
     if uncounted := sum(number_of(one, "uncounted") for ranks in reports.values() for one in ranks):
         doubts.append(f"{uncounted:.0f} launches were made of which nothing was counted: its time is not known")
-    seen, other = (sum(number_of(one, "instructions") for one in reports.get(draw, ())) for draw in (AGAIN, 1))
-    kept = [number_of(called[draw][0].answer.written, "read_before") for draw in (AGAIN, 1) if called.get(draw)]
-    reads = len(kept) == 2 and kept[0] - kept[1] >= MOST_READ * _output_bytes(called[AGAIN][0].answer.written) > 0
-    if other >= (LESS_RATIO if reads else KNOWN_RATIO) * seen > 0:
-        doubts.append(f"on other data its kernels execute {other / seen:.1f} times as much as on data they have seen")
+    times = [modelled_time(device_report(called.get(draw, ())), plan.caches) for draw in (AGAIN, 1)]
+    seen_us, other_us = (number_of(time or {}, "us") for time in times)
+    if other_us >= KNOWN_RATIO * seen_us > 0:
+        doubts.append(f"on other data a call takes {other_us / seen_us:.1f} times as long as on data it has seen")
     timed = max((number_of(one, "timed_itself") for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
     if timed and result.device_report.get("modelled"):
         result.remarks.append(f"custom_kernel times its own kernels, {timed:.0f} times: all of that is in its time")
@@ -131,7 +128,9 @@ def _of_bytes(called: Calls) -> list[str]:
         for one in answers:
             written, where = one.answer.written, _where(number, one.rank)
             whole = _output_bytes(written)
-            host, read = number_of(written, "nobody"), number_of(written, "read_nobody")
+            if one.answer.unaccounted:
+                return [f"who wrote its output{where} cannot be told: {one.answer.unaccounted}"]
+            host, read = number_of(written, "nobody"), number_of(written, "read_nobody") + number_of(written, "told")
             how = f": {', '.join(one.answer.host) or 'in its own process, past torch (numpy, an extension)'}"
             if host > MOST_HOST * whole:
                 return [f"the host wrote {host / whole:.0%} of its output{where}{how}"]
@@ -178,13 +177,6 @@ def _full_name(product: str) -> str:
 def number_of(values: Mapping[str, Any], key: str) -> float:
     value = values.get(key)
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
-
-
-def _launches(report: Mapping[str, Any]) -> int:
-    """Of all kernels, of all ranks."""
-    here = report.get("launches", 0)
-    below = sum(_launches(value) for value in report.values() if isinstance(value, dict))
-    return below + (here if isinstance(here, int) else 0)
 
 
 def _is_beyond(error: float | None, limit: float | None) -> bool:

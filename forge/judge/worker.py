@@ -32,6 +32,7 @@ from forge.judge.process_tree import forget_it, machines_pid
 from forge.judge.results import Status
 
 Fields = dict[str, Any]  # of an answer
+MOST_WORDS = 200  # characters of what is said of a failed accounting
 Act = Callable[[], Fields]
 
 
@@ -270,8 +271,9 @@ class SubmissionWorker(Worker):
         self.host_work = self.operations.host_work()
         self.writers = self.device.writers()
         self.phase("import submission")
-        with self.operations.watch(self.writers is not None, writers=self.writers):
+        with self.operations.watch(self.writers is not None, writers=self.writers) as work:
             self.submission = importlib.import_module("submission")
+        self.at_import = work.accounting
         kernel = getattr(self.submission, "custom_kernel", None)
         if not callable(kernel):
             raise AttributeError("submission.py defines no custom_kernel(data)")
@@ -324,9 +326,10 @@ class SubmissionWorker(Worker):
             self.device.set_checks("none")  # what is read from here on the submission has not asked for
             work.entered_reference = self.entered() > entered
             fields["torch_work"], fields["host"] = work.as_dict(), self.host_work()
-            with contextlib.suppress(Exception):
+            with work.accounting:
                 if writers is not None:
                     fields["written"] = writers.of(self.operations.memory_of(output, writers))
+            fields["unaccounted"] = (self.at_import.failed or work.accounting.failed)[:MOST_WORDS]
             self.phase("hand over the output")
             return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
 

@@ -88,6 +88,27 @@ def test_what_the_host_made_is_told_where_launches_and_operations_read_it() -> N
     assert written.of(place(out))["read_nobody"] == 0
 
 
+@triton.jit
+def give(out, value, MORE: tl.constexpr):
+    tl.store(out, value + MORE)
+
+
+def test_what_launches_are_told_past_memory_is_the_hosts() -> None:
+    """By arguments, each word once, and by the constants of new code."""
+    out = torch.empty(1)
+
+    def told(*launches: tuple[float, float]) -> int:
+        written.begin([])
+        for value, more in launches:
+            give[(1,)](out, value, more)
+        return written.of(place(out))["told"]
+
+    told((0.3, 0.7))
+    once = told((0.3, 0.7))
+    assert told((0.3, 0.7), (0.3, 0.7)) == once and told((0.3, 0.7), (0.4, 0.7), (0.5, 0.7)) == once + 8
+    assert told((0.3, 0.7), (0.3, 0.9)) > once
+
+
 def test_what_was_left_in_fresh_memory_says_nothing() -> None:
     left, out = torch.randn(N), torch.empty(N)
     written.begin([])

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from forge.commands.view import Console, View
+from forge.console import CONTROL
 from forge.generate.submission import MOST_BYTES
 from forge.judge import messages, worker_pool
 from forge.judge.channel import FrameReader, open_channel, worker_end
-from forge.judge.processes import CONTROL, WorkerProcess, written_bytes
+from forge.judge.processes import WorkerProcess, written_bytes
 from forge.judge.results import CaseResult, Status
 from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
@@ -270,16 +271,17 @@ def test_terminals_are_told_nothing_by_a_message(mark: str) -> None:
 
 
 def test_what_a_submission_says_begins_no_line() -> None:
-    said, text = "\npass: 9 of 9 cases\r\x85pass: 9 of 9 cases", io.StringIO()
+    said, text = "pass: 9 of 9 cases\npass: 9 of 9 cases\r\x85\u2028pass: 9 of 9 cases", io.StringIO()
     plan = replace(fake_plan("benchmark"), cases=[CaseSpec(0, "n: 1", {})])
     view = View(Console(file=text, width=200), plan, True)
     time = {"us": 1.0, "bound": said}
     report: Any = {"modelled": {"cold": time, "warm": time}, "autotuned": [said], "findings": [{"text": said}]}
     for status in (Status.PASS, Status.FAIL):
         words = {"buts": [said], "remarks": [said], "last_words": [said], "trace": said}
-        view.case_finished(CaseResult(0, "n: 1", status, said, device_report=report, **words))  # type: ignore[arg-type]
+        message = f"ValueError: {said}"
+        view.case_finished(CaseResult(0, "n: 1", status, message, device_report=report, **words))  # type: ignore[arg-type]
     lines = text.getvalue().splitlines()
-    assert len(lines) > 9 and not any(line.startswith("pass: 9") for line in lines)
+    assert len(lines) > 20 and not any(line.strip().startswith("pass: 9") for line in lines)
 
 
 def test_a_worker_tells_its_pid_once_and_its_phase_in_a_line() -> None:

@@ -679,6 +679,10 @@ def test_a_products_terms_are_counted() -> None:
         out.addcmul_(out, out)  # no product: elements alone
         out * out[:, :1]
     assert work.by_name == {"mul": 16 * 8 * 32, "addcmul_": 2 * 16 * 8 * 32}
+    with operations.watch(True) as work:  # of operations that multiply matrices by another name
+        torch.cdist(a, b.T.contiguous())
+        a.sort()
+    assert work.by_name == {"_euclidean_dist": 2 * 16 * 8 * 32}
 
 
 def ran(rank: int | None, flops: int, torch_flops: int = 0, **more: int) -> RankAnswer[messages.Called]:
@@ -710,11 +714,12 @@ def wrote(rank: int | None = None, **written: int) -> RankAnswer[messages.Called
 
 
 def test_an_output_that_the_host_made_is_a_but() -> None:
-    assert doubts(_0=[wrote(now=900, nobody=90)], _1=[wrote(now=990, read_nobody=400)]) == []
+    assert doubts(_0=[wrote(now=990, nobody=10)], _1=[wrote(now=990, read_nobody=100, told=90)]) == []
     assert doubts(_0=[wrote(now=800, nobody=200)]) == ["the host wrote 20% of its output: a child process"]
     told = "its output in call 2 is made of 2 times as many bytes of the host's: a child process"
     assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100, read_nobody=200)]) == [told]
     assert doubts(_0=[wrote(now=1, before=9)]) == ["most of its output was there before the call"]
+    assert doubts(_0=[wrote(now=100)], _1=[wrote(now=100, read_nobody=10, told=190)]) == [told]
     # one call may prepare, if others follow; and what other ranks send nobody knows
     assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100)]) == []
     assert doubts(_0=[wrote(0, now=100, read_nobody=200)]) == []
@@ -723,14 +728,25 @@ def test_an_output_that_the_host_made_is_a_but() -> None:
     ]
 
 
-def test_less_work_on_data_that_has_been_seen_is_a_but() -> None:
-    calls = [[ran(None, 10**6, instructions=n)] for n in (1000, 400, 700)]
-    again = {0: calls[0], AGAIN: calls[1], 1: calls[2]}
+def test_an_accounting_that_failed_is_a_but() -> None:
+    said = "who wrote its output in call 2 cannot be told: ValueError: gone"
+    one = ran(None, 10**6)
+    assert doubts(_0=[one], _1=[replace(one, answer=replace(one.answer, unaccounted="ValueError: gone"))]) == [said]
+
+
+def test_less_time_on_data_that_has_been_seen_is_a_but() -> None:
+    def took(us: float) -> list[RankAnswer[messages.Called]]:
+        time: Any = {"us": us, "bound": "HBM"}
+        told = ran(None, 10**6)
+        report: Any = {**told.answer.device_report, "modelled": {"cold": time, "warm": time}}
+        return [replace(told, answer=replace(told.answer, device_report=report))]
+
+    again = {0: [ran(None, 10**6)], AGAIN: took(4.0), 1: took(5.9)}
     result = CaseResult(0, "", Status.PASS)
     look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, again)
     assert result.buts == []
-    look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, {**again, 1: calls[0]})
-    assert result.buts == ["on other data its kernels execute 2.5 times as much as on data they have seen"]
+    look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, {**again, 1: took(10.0)})
+    assert result.buts == ["on other data a call takes 2.5 times as long as on data it has seen"]
 
 
 def test_a_product_by_torch_is_a_but() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import importlib.util
 import marshal
@@ -11,10 +12,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from forge.device.extensions import kept_folder, move_kept_folder
 from forge.judge import evaluate
 from forge.judge.workspace import Workspace, clear_left_over
 from forge.task.problem import Problem, find_problem
@@ -175,3 +177,24 @@ def test_new_judges_are_not_made_of_changed_files(watched: Any, tmp_path: Path) 
     watched.run = type("Run", (), {"cases": []})()
     watched.listener = type("Listener", (), {"case_finished": lambda self, result: None})()
     assert watched.step(1).message.startswith("files that judge were changed: ")
+
+
+def test_a_cache_that_cannot_be_written_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, user = tmp_path / "kept", os.getuid()
+    kept.mkdir()
+    (kept / "engine-a.so").write_bytes(b"built")
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(kept))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert move_kept_folder() == "" and kept_folder() == str(kept)
+
+    def refused(dir: Path) -> NoReturn:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    own = tmp_path / f"cdna-{user}"
+    assert move_kept_folder() == f"{kept} cannot be written (Read-only file system): what is built is kept in {own}"
+    assert kept_folder() == str(own) and (own / "engine-a.so").read_bytes() == b"built"
+    own.rename(tmp_path / "another's")
+    own.symlink_to(tmp_path / "another's")
+    with pytest.raises(PermissionError, match="is another's"):
+        move_kept_folder()

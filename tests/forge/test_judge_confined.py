@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdna.engine.build import cache_dir
+from forge.console import EXIT_BUT
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 
@@ -300,3 +301,12 @@ def test_a_machine_that_gives_all_leaves_no_doubt(tmp_path: Path) -> None:
     if result["unconfined"]:
         pytest.skip(f"this machine does not: {result['unconfined']}")
     assert "confined" not in shown
+
+
+@pytest.mark.parametrize("name", ["wrote", "of"])
+def test_an_accounting_that_fails_fails_no_call_and_is_a_doubt(tmp_path: Path, name: str) -> None:
+    """Of what an operation does, or of the output."""
+    source = f"from cdna.memory import written\nwritten.{name} = lambda *a: 1 / 0\n{RIGHT}"
+    done, result = judge(tmp_path, source, "test", "--cases", "0", "--strict")
+    assert "who wrote its output cannot be told: ZeroDivisionError: division by zero" in result["cases"][0]["buts"]
+    assert done.returncode == EXIT_BUT

@@ -41,12 +41,12 @@ def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
     assert printed(*results)[:8] == [
         "error     0 n=0  emulated",
         ERROR["message"],
-        ERROR["trace"].strip(),
+        f"| {ERROR['trace']}",
         "error     1 n=1  emulated",
         f"as in case 0: {ERROR['message']}",
         "error     2 n=2  emulated",
         ERROR["message"],
-        'File "/tmp/forge-a/run1/other.py"',
+        '|   File "/tmp/forge-a/run1/other.py"',
     ]
 
 
@@ -60,11 +60,11 @@ def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
         "bounds: reads 0x7f, past the end of `x` (fp32[5])\n  at v1",
     )
     lines = printed(found(0, first, "race: y"), found(1, again))
-    assert lines[1:4] == ["check: bounds: reads 0x55c8, past the end of `x` (fp32[4])", "at v1", "check: race: y"]
+    assert lines[1:4] == ["check: bounds: reads 0x55c8, past the end of `x` (fp32[4])", "|   at v1", "check: race: y"]
     assert lines[5:] == [
         "check: as in case 0: bounds: reads 0x7f, past the end of `x` (fp32[5])",
         "pass: 2 of 2 cases, 0.0 s, 2 findings of the device's checks, 3 times in all",
     ]
     ranks = printed(found(0, first, again, again.replace("7f", "8f")))
-    assert ranks[1:4] == [f"check: {first.splitlines()[0]}", "at v1", "and 2 more like it"] and len(ranks) == 5
+    assert ranks[1:4] == [f"check: {first.splitlines()[0]}", "|   at v1", "and 2 more like it"] and len(ranks) == 5
     assert printed(found(0, first))[-1].endswith("0.0 s, 1 finding of the device's checks")

@@ -716,7 +716,7 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
   Inst* skipping = p->skips ? with_handler(*p, VECTOR_UNITS, skipped) : nullptr;
   const Inst* plain = p->joined && !l->observers && !watch ? p->joined : p->code;
   if (const Inst* noting = code ? nullptr : written_code(*p, plain)) plain = noting;
-  written_launch_begins();
+  written_launch_begins(kernarg, k.kernarg_bytes);
   for (u32 i = 0; i < n; i++) {
     threads[i].code = code ? code : plain;
     threads[i].skipping = skipping;

@@ -13,6 +13,7 @@ constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;  // a region has a table of it
 constexpr u64 PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT), REGIONS = 1ull << (47 - REGION_SHIFT);
 constexpr u64 MOST_FRESH = 16 << 20;                  // more comes from the system, as zeros
 constexpr u64 CHUNK = 4096, SAMPLED_BYTES = 1 << 20;  // of what an operation reads: this much of it is looked at
+constexpr u32 MOST_WORDS = 4096;                      // of arguments; each of more counts whenever it comes
 constexpr u32 CLEAN = 256, LOOKED_AT = 64;  // pages that a host thread remembers; of loads from these one of so many
 
 struct Page {
@@ -41,6 +42,8 @@ struct Known {
 };
 Known known[4096];  // by address; more are not known
 u32 n_known;
+u32 words[2 * MOST_WORDS], n_words;  // that this call has told its launches
+u64 told;
 thread_local Page* last_page;
 thread_local u32 loads;
 thread_local u64 clean[CLEAN];  // a page's number, and the launch's
@@ -170,8 +173,6 @@ const Known* known_at(u64 address) {
   return low && address - known[low - 1].base < known[low - 1].bytes ? &known[low - 1] : nullptr;
 }
 
-bool is_known(u64 address) { return known_at(address) || program_at(address); }
-
 // Whether the bytes without a mark are zeros, as fresh memory is: they say nothing.
 bool zero_but(u64 base, u64 marks) {
   u64 rest = 0;
@@ -185,10 +186,10 @@ void reads(u64 address, u64 bytes, u64 times = 1) {
     if (p) see(*p, cell, false);
     const bool whole = p && (p->marks[cell] & bits) == bits;
     if (whole && p->call[cell] == call) return;
-    if (!whole && (is_known(at) || zero_but(at, p ? p->marks[cell] : 0))) return;
-    if (!p && !(p = page_of(at, true))) return;
     const u64 bit = 1ull << cell;
-    if (p->reads == call && (whole ? p->read | p->read_before : p->read) & bit) return;
+    if (p && p->reads == call && (whole ? p->read | p->read_before : p->read) & bit) return;
+    if (!whole && (known_at(at) || zero_but(at, p ? p->marks[cell] : 0))) return;
+    if (!p && !(p = page_of(at, true))) return;
     const u32 rest = sum_of(at, ~p->marks[cell]);
     acquire(p->lock);
     const bool kept = whole || p->left & bit;
@@ -249,6 +250,18 @@ bool looks(Wave& w, const Inst& in, const Facts& f) {
   return true;
 }
 
+// What a launch is told is the host's, as what that leaves in memory is.
+void tells(u32 word) {
+  u32 at = word * 0x9e3779b1u >> 19;
+  pthread_mutex_lock(&tables);
+  while (words[at] && words[at] != word) at = (at + 1) % (2 * MOST_WORDS);
+  if (word && !words[at]) {
+    if (n_words < MOST_WORDS) words[at] = word, n_words++;
+    told += 4;
+  }
+  pthread_mutex_unlock(&tables);
+}
+
 void accessed(Wave& w, const Inst& in) {
   const Facts& f = op_facts(in.op);
   const bool writes = access_flags(f) & WRITES;
@@ -280,11 +293,14 @@ void accessed(Wave& w, const Inst& in) {
 
 const Inst* written_code(Program& p, const Inst* code) {
   if (!on) return nullptr;
+  const bool first = !p.noting[0] && !p.noting[1];
   Inst*& place = p.noting[code != p.code];
   if (const Inst* known = __atomic_load_n(&place, __ATOMIC_ACQUIRE)) return known;
   Inst* copy = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
   memcpy((void*)copy, (const void*)code, sizeof(Inst) * (p.n_inst + 1));
   for (u32 i = 0; i < p.n_inst; i++) {
+    for (u32 j = 0; first && j < sizeof copy->src / sizeof *copy->src; j++)
+      if (copy[i].src[j].kind == CONST) tells(copy[i].src[j].lo);
     const Facts& f = op_facts(copy[i].op);
     const bool global = f.unit == MEMORY_UNIT ? f.space != SCRATCH_SPACE : f.unit == SCALAR_MEMORY_UNIT;
     if (global && access_flags(f) && copy[i].fn == op_info(copy[i].op).fn) copy[i].fn = accessed;
@@ -295,7 +311,12 @@ const Inst* written_code(Program& p, const Inst* code) {
   return known;
 }
 
-void written_launch_begins() { __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST); }
+void written_launch_begins(const u8* arguments, u32 bytes) {
+  if (on && !trial)
+    for (u32 i = 0; i + 4 <= bytes; i += 4) tells(*(const u32*)(arguments + i));
+  cdna_written_by_operation((u64)arguments, bytes);
+  __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+}
 
 void written_launch_ends() {
   pthread_mutex_lock(&tables);
@@ -318,9 +339,10 @@ void cdna_written_on(bool now) { on = now; }
 
 void cdna_written_begin() {
   call++;
-  n_known = 0;
+  n_known = n_words = 0;
+  memset(words, 0, sizeof words);
   read_pages = nullptr;
-  sampled[0] = sampled[1] = 0;
+  sampled[0] = sampled[1] = told = 0;
 }
 
 void cdna_written_known(u64 base, u64 bytes) {
@@ -360,7 +382,7 @@ void cdna_written_by_operation(u64 base, u64 bytes) {
 void cdna_written_read(u64 base, u64 bytes) {
   if (!on) return;
   const u64 step = bytes / SAMPLED_BYTES + 1;
-  written_launch_begins();
+  written_launch_begins(nullptr, 0);
   for (u64 at = base; at < base + bytes; at += step * CHUNK) {
     const u64 n = base + bytes - at < CHUNK ? base + bytes - at : CHUNK;
     reads(at, n, step);
@@ -374,7 +396,7 @@ void cdna_written_of(u64 base, u64 bytes, WrittenBytes* out) {
     const bool holds = p && p->marks[cell] && sum_of(at, p->marks[cell]) == p->sum[cell];
     const u32 marked = holds ? (u32)__builtin_popcountll(p->marks[cell] & bits) : 0;
     (holds && p->call[cell] != call ? out->before : out->now) += marked;
-    const bool nothing = marked == n || is_known(at) || zero_but(at, ~bits | (holds ? p->marks[cell] : 0));
+    const bool nothing = marked == n || known_at(at) || zero_but(at, ~bits | (holds ? p->marks[cell] : 0));
     (nothing ? out->given : out->nobody) += n - marked;
   });
 }
@@ -382,6 +404,7 @@ void cdna_written_of(u64 base, u64 bytes, WrittenBytes* out) {
 void cdna_written_reads(WrittenBytes* out) {
   out->before += sampled[1];
   out->nobody += sampled[0];
+  out->told = told;
   for (Page* p = read_pages; p; p = p->next_read) {
     out->before += CELL * (u64)__builtin_popcountll(p->read_before);
     out->nobody += CELL * (u64)__builtin_popcountll(p->read);

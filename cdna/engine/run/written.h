@@ -10,11 +10,12 @@ struct WrittenBytes {
   u64 now, before;  // by launches and operations since the last cdna_written_begin, and before
   u64 given;        // of the call's input, and zeros of fresh memory
   u64 nobody;       // by the host, or never; an autotuner's trials count as nobody
+  u64 told;  // to launches past memory, each word once: arguments, constants of code that is run for the first time
 };
 
 // A program's code, or its joined code, that notes what accesses memory; the program's own. null while this is off.
 const Inst* written_code(Program&, const Inst* code);
-void written_launch_begins();  // around a launch
+void written_launch_begins(const u8* arguments, u32 bytes);  // around a launch
 void written_launch_ends();
 
 extern "C" {

@@ -70,7 +70,6 @@ def report(counted: bool) -> dict[str, Any]:
         "trials": len(records) - len(own),
         "timed_itself": benchmarks(),
         "flops": sum(map(whole, own, [record.flops for record in own])),
-        "instructions": sum(map(whole, own, [record.wave_instructions for record in own])),
         "autotuned": [str(choice) for choice in cdna.autotuned()],
         "findings": [{"text": str(f), **dataclasses.asdict(f)} for f in cdna.findings()] + compiler_findings(),
     }
