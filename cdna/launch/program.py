@@ -133,7 +133,7 @@ class Kernel:
             launch.checks = checked.handle.value
         counted = counters.begin(self.name)
         if counted is not None:
-            launch.observers = counted.source
+            launch.observers, launch.order_seed = counted.source, 0  # a time is one of the card's order
         let_interrupts_end_launches()
         try:
             engine().lib.cdna_written_trial(trial)

@@ -31,8 +31,12 @@ def edited_files(problem: Problem) -> list[str]:
 
 
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
-    notes = [*header_note(plan), *refusals(plan.submission), *kernelguard.remarks(plan.submission)]
-    notes += [plan.moved] if plan.moved else []
+    notes = [
+        *header_note(plan),
+        *[plan.moved] * bool(plan.moved),
+        *refusals(plan.submission),
+        *kernelguard.remarks(plan.submission),
+    ]
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")
     harness, problem = plan.harness, plan.problem

@@ -190,19 +190,17 @@ def calling_line() -> str:
     return ""
 
 
-class Accounting:
+class Accounting(contextlib.suppress):
     """Around what counts and tells who wrote what: a call does not fail where that does, and `failed` says so."""
 
     failed = ""
 
-    def __enter__(self) -> None:
-        pass
+    def __init__(self) -> None:
+        super().__init__(Exception)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
-        if kind is None or not issubclass(kind, Exception):
-            return False
-        self.failed = self.failed or f"{kind.__name__}: {error}"
-        return True
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self.failed = self.failed or (f"{kind.__name__}: {error}" if kind else "")
+        return super().__exit__(kind, error, trace)
 
 
 @dataclass

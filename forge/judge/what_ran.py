@@ -21,6 +21,7 @@ LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 # Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
 # launches and torch's operations may read.
 MOST_HOST, MOST_KEPT, MOST_READ = 0.02, 0.5, 0.2
+FREE_BYTES = 512  # beside those: what arguments, flags and small tables come to, however small an output is
 KNOWN_RATIO = 1.5  # from which on a call on other data takes so much longer that the same data must have been known
 AGAIN = -1  # instead of a draw: the first one's data once more
 
@@ -93,7 +94,7 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
     did: str | None = None
     for number, (_, answers) in enumerate(_in_order(called), 1):
         for one in answers:
-            report, torch = one.answer.device_report, one.answer.torch_work
+            report, torch = {**one.answer.device_report}, one.answer.torch_work
             own = (number_of(report, "flops") + number_of(torch, "flops")) / needed if needed else 1.0
             launches = total(report, "launches")
             if not launches and did is None or own < least:
@@ -127,7 +128,7 @@ def _of_bytes(called: Calls) -> list[str]:
     for number, (draw, answers) in enumerate(_in_order(called), 1):
         for one in answers:
             written, where = one.answer.written, _where(number, one.rank)
-            whole = _output_bytes(written)
+            whole = sum(number_of(written, name) for name in ("now", "before", "given", "nobody"))
             if one.answer.unaccounted:
                 return [f"who wrote its output{where} cannot be told: {one.answer.unaccounted}"]
             host, read = number_of(written, "nobody"), number_of(written, "read_nobody") + number_of(written, "told")
@@ -138,13 +139,9 @@ def _of_bytes(called: Calls) -> list[str]:
                 return [f"most of its output{where} was there before the call"]
             if one.rank is not None:  # what its kernels read, others may have sent
                 continue
-            if read >= MOST_READ * whole > 0 and (draw > 0 or len(called) == 1):
+            if read >= MOST_READ * whole + FREE_BYTES and whole and (draw > 0 or len(called) == 1):
                 return [f"its output{where} is made of {read / whole:.3g} times as many bytes of the host's{how}"]
     return []
-
-
-def _output_bytes(written: Mapping[str, int]) -> float:
-    return sum(number_of(written, name) for name in ("now", "before", "given", "nobody"))
 
 
 def _where(number: int, rank: int | None) -> str:

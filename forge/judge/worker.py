@@ -32,7 +32,6 @@ from forge.judge.process_tree import forget_it, machines_pid
 from forge.judge.results import Status
 
 Fields = dict[str, Any]  # of an answer
-MOST_WORDS = 200  # characters of what is said of a failed accounting
 Act = Callable[[], Fields]
 
 
@@ -329,7 +328,7 @@ class SubmissionWorker(Worker):
             with work.accounting:
                 if writers is not None:
                     fields["written"] = writers.of(self.operations.memory_of(output, writers))
-            fields["unaccounted"] = (self.at_import.failed or work.accounting.failed)[:MOST_WORDS]
+            fields["unaccounted"] = (self.at_import.failed or work.accounting.failed)[:200]
             self.phase("hand over the output")
             return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
 

@@ -144,6 +144,7 @@ class OneCase:
         process.ranks = process.alone = Ranks()
         process.entered, process.watch = lambda: 0, integrity.Watch()
         process.writers, process.host_work = None, lambda: ()
+        process.at_import = operations.Accounting()
         process.precision = self.plan.problem.precision
         return InProcess(process, answers)
 
@@ -714,15 +715,15 @@ def wrote(rank: int | None = None, **written: int) -> RankAnswer[messages.Called
 
 
 def test_an_output_that_the_host_made_is_a_but() -> None:
-    assert doubts(_0=[wrote(now=990, nobody=10)], _1=[wrote(now=990, read_nobody=100, told=90)]) == []
+    assert doubts(_0=[wrote(now=990, nobody=10)], _1=[wrote(now=990, read_nobody=600, told=90)]) == []
     assert doubts(_0=[wrote(now=800, nobody=200)]) == ["the host wrote 20% of its output: a child process"]
     told = "its output in call 2 is made of 2 times as many bytes of the host's: a child process"
-    assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100, read_nobody=200)]) == [told]
+    assert doubts(_0=[wrote(now=1000, read_nobody=2000)], _1=[wrote(now=1000, read_nobody=2000)]) == [told]
     assert doubts(_0=[wrote(now=1, before=9)]) == ["most of its output was there before the call"]
-    assert doubts(_0=[wrote(now=100)], _1=[wrote(now=100, read_nobody=10, told=190)]) == [told]
+    assert doubts(_0=[wrote(now=1000)], _1=[wrote(now=1000, read_nobody=10, told=1990)]) == [told]
     # one call may prepare, if others follow; and what other ranks send nobody knows
-    assert doubts(_0=[wrote(now=100, read_nobody=200)], _1=[wrote(now=100)]) == []
-    assert doubts(_0=[wrote(0, now=100, read_nobody=200)]) == []
+    assert doubts(_0=[wrote(now=1000, read_nobody=2000)], _1=[wrote(now=1000)]) == []
+    assert doubts(_0=[wrote(0, now=1000, read_nobody=2000)]) == []
     assert doubts(_0=[wrote(0, now=9), wrote(1, nobody=9)]) == [
         "the host wrote 100% of its output on rank 1: a child process"
     ]
