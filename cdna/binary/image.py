@@ -1,6 +1,6 @@
 """Program images: a decoded assembly file as one block of bytes that the engine loads without Python.
 
-Layout (little endian; read by engine/isa/image.cpp): magic, record size, counts, arch; data sections; addresses to
+Layout (little endian; read by engine/program/image.cpp): magic, record size, counts, arch; data sections; addresses to
 put into them; instruction records; addresses to put into those; kernels; data symbols; a text for each instruction;
 matrix hazards.
 """

@@ -1,12 +1,13 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
-// check_table.cpp says what each instruction touches; check_wave.cpp runs waves and keeps the wait counters;
-// global_access.cpp, check_bounds.cpp, global_race.cpp, check_lds.cpp and check_lds_quick.cpp look at memory accesses; check_stall.cpp
-// tells a deadlock from a long wait; check_values.cpp and check_unwritten.cpp follow what nothing has written;
-// check_report.cpp holds memory ranges and findings.
+// check_wave.cpp runs waves and keeps the wait counters; global_access.cpp, global_race.cpp, check_bounds.cpp, check_lds.cpp
+// and check_lds_quick.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait; check_values.cpp and
+// check_unwritten.cpp follow what nothing has written; check_report.cpp holds memory ranges and findings.
 #pragma once
 #include "isa/facts.h"
-#include "isa/program.h"
+#include "memory/stream_work.h"
+#include "memory/unwritten.h"
+#include "program/access.h"
 #include <pthread.h>
 #include <stdio.h>
 
@@ -16,80 +17,6 @@ enum CheckKind : u32 {
   CHECK_KINDS
 };
 #undef KIND
-
-// --- what an instruction touches -------------------------------------------------------------------
-
-enum AccessKind : u8 {
-  PLAIN,
-  WAITCNT,
-  BARRIER,
-  VM_LOAD,
-  VM_STORE,
-  VM_ATOMIC,
-  CACHE_RELEASE,
-  CACHE_ACQUIRE,
-  LDS_READ,
-  LDS_WRITE,
-  LDS_ATOMIC,
-  LDS_LANES,
-  SMEM_LOAD,
-  SMEM_STORE,
-  SMEM_OTHER
-};
-enum TouchFlag : u8 {
-  WRITES = 1,
-  SCALAR = 2,
-  ADDRESS = 4,
-  SOURCE = 8
-};  // SOURCE: what is undefined there is handed on
-struct Touch {
-  u16 reg;
-  u8 count, flags;
-};
-
-// When an atomic leaves the value that is there: where it is told by nothing here; its data are that value; it compares
-// with another; its data are 0.
-enum KeepingKind : u8 { KEEPS_UNKNOWN, KEEPS_EQUAL, KEEPS_UNLIKE, KEEPS_WITH_ZERO };
-
-// An address of the program's own, made from the pc; a vector of addresses that begin at one.
-enum NamingKind : u8 { NAMES_NOTHING, NAMES_VARIABLE, ADDS_TO_VARIABLE };
-
-struct Access {
-  u8 kind, space;
-  u8 bytes;          // of one lane's element, or of a scalar load; BY_FORMAT until an execution says it
-  u8 n;              // touches
-  bool to_lds;       // a load that goes straight to LDS
-  bool two;          // a second LDS element at offset1
-  bool returns;      // registers
-  bool ordered;      // sc0 or sc1: an atomic or volatile access
-  bool swaps_dword;  // a 32-bit compare-and-swap
-  bool upper;        // stores the upper half of its register
-  bool all_lanes;    // writes its vector registers whatever exec says
-  bool accumulates;  // reads its destination too
-  bool crosses;      // what a lane gets another has had
-  bool combines;     // bits of several registers side by side
-  bool reads_scc, writes_scc;
-  bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
-  bool glances;   // a load that waits so, or before an atomic that looks again
-  bool counts;    // an atomic that adds or subtracts
-  bool typed;     // by a buffer's format: memory holds other bytes than registers
-  u8 flow, bits;  // FlowKind, BitsFlag
-  u8 naming;      // NamingKind
-  u8 keeping;     // KeepingKind
-  u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
-  u64 blocks;     // of registers that it touches, see block_of
-  Touch touch[8];
-};
-
-// A bit for 16 vector registers, or 8 scalar ones: what an instruction touches mostly has nothing to do with what is pending.
-static inline u64 block_of(const Touch& t) {
-  const u32 first = t.flags & SCALAR ? 32 + t.reg / 8 : t.reg / 16, end = t.reg + t.count - 1;
-  const u32 last = t.flags & SCALAR ? 32 + end / 8 : end / 16;
-  return t.count ? (~0ull << first) & (~0ull >> (63 - last)) : 0;
-}
-
-// Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS or memory.
-Access* check_table(const Program& p);
 
 // --- findings --------------------------------------------------------------------------------------
 
@@ -102,16 +29,9 @@ struct Finding {
   char message[1200];
 };
 
-struct Range {
-  u64 base, end;
+struct Range : MemoryRange {
   u64 pointer;               // what the kernel got as argument; 0 if it got none
-  char name[64];             // "`x` (fp32[1000])"
-  bool internal;             // kernel arguments, constants: not the user's
-  bool freed;                // or `barred`
   const char* barred;        // why the launch's device does not reach what is there; null: it does
-  bool variable;             // of the program; what is made from its address means it
-  bool constant;             // that a kernel may only read
-  bool shown;                // to the host, as pinned and managed memory
   volatile u32 written;      // the kernel writes there: set by its first store
   u64* writes;               // per dword: who wrote, who read last; see global_race.cpp
   u64* reads;                // see check_readers.h
@@ -121,9 +41,6 @@ struct Range {
   struct ByteWrites* bytes;  // of dwords whose bytes several workgroups have stored: who stored each
   u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
   u32* update_pc;
-  // Per dword: the work that wrote it, that changed it by an atomic or a volatile store, and one that read it, of an
-  // allocation; see check_streams.cpp.
-  u32 *owners, *updaters, *readers;
 };
 
 // Unknown addresses are a finding; are none; only where they are the host's memory, which the card does not reach.
@@ -171,9 +88,6 @@ struct Checks {
   bool has(CheckKind k) const { return kinds >> k & 1; }
   bool follows_values() const { return kinds & (1u << CHECK_UNINITIALISED | 1u << CHECK_UNWRITTEN); }
 };
-// What fresh memory is filled with, and registers and LDS at the start: equal halves, as a store of one leaves them; NaN as
-// f16, bf16 and f32, which no arithmetic makes.
-constexpr u32 UNWRITTEN = 0x7fc57fc5;
 constexpr u32 MAX_FINDINGS = 64;
 constexpr u32 PATIENCE_TURNS = 256;  // of a wave, without a change in memory, before it is suspected
 
@@ -297,13 +211,7 @@ bool check_global(Wave& w, const Inst& in, const Access& x);
 void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held);
 bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held);
 bool check_scalar(Wave& w, const Inst& in, const Access& x);
-// check_streams.cpp. Work: the number of its stream above, its place there below.
-constexpr u32 WORK_PLACE_BITS = 26, MOST_STREAMS = 1u << (32 - WORK_PLACE_BITS);
-void keep_owners(Range& r);
-void drop_owners(Range& r);
-void own(const Range& r, u64 from, u64 to, u32 work, const u64* known);
-void note_reader(const Range& r, u64 from, u64 to, u32 work);
-u32 unordered(const u32* works, const Range& r, u64 from, u64 to, u32 work, const u64* known);
+// stream_race.cpp
 bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);
 bool check_stream_update(Wave& w, int lane, u64 from, u64 to, const Range& r);
 // check_unwritten.cpp. What an access has loaded: lanes that hold what nothing has written.
@@ -369,8 +277,9 @@ u64 light_hash(const Wave& w, u32 n_vgpr);
 
 // --- hooks of launch.cpp -----------------------------------------------------------------------------
 
-constexpr u32 GRID_SYNC_BYTES = 48;  // what the hidden argument of a cooperative launch points at
-void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet);
+// internal: memory that it may reach, and is not the user's.
+void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads,
+                  const List<MemoryRange>& internal);
 void checks_end(Checks* c);
 void check_start_group(Workgroup& g, Checks* c, const KernelInfo& k);
 void check_free_group(Workgroup& g);
@@ -397,12 +306,6 @@ void cdna_checks_claimed(
     Checks*);  // all tensors of the GPU, for one that follows pointers: what else it reaches is the host's
 const Finding* cdna_checks_findings(Checks*, u32* n);
 void cdna_checks_free(Checks*);
-// check_unwritten.cpp. Fills fresh memory, to the end of its last dword.
-void cdna_mark_unwritten(u8* at, u64 bytes);
-// Of bytes that the host reads, how many nothing has written; first: where.
-u64 cdna_unwritten_bytes(u64 from, u64 bytes, u64* first);
-// Who has stored there what nothing had written; 2: and computed it, 0: nobody is known.
-int cdna_unwritten_store(u64 address, char* text, u32 size);
 bool cdna_shared_with_processes(u64 address);
 // Who but the launches under way may write what a wave polls. A HIP runtime knows more than what is shared: what it has
 // lent to other processes, and whether the program's threads all wait for it.

@@ -113,13 +113,9 @@ struct GroupOrder {
   bool used;
 };
 
-// Where other processes reach memory of this one, what one workgroup tells another may go by way of them.
-static volatile bool memory_is_lent;
-extern "C" void cdna_memory_is_lent() { memory_is_lent = true; }
-
 Orders* orders_create(u32 n_groups) {
   Orders* o = (Orders*)calloc(1, sizeof(Orders));
-  o->coarse = memory_is_lent;
+  o->coarse = memory_is_lent();  // then what one workgroup tells another may go by way of other processes
   pthread_mutex_init(&o->lock, nullptr);
   o->released = (u32*)calloc(n_groups + 1, 4);
   o->stored = (u32*)calloc(n_groups + 1, 4);

@@ -1,74 +1,32 @@
 // Memory that a launch may touch, findings, and the interface for hosts.
 #include "check_order.h"
 #include "check_readers.h"
-#include "memory/registry.h"
 #include "memory/watched_memory.h"
-#include "run/hostcall.h"
 #include "under_way.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
 // --- memory ----------------------------------------------------------------------------------------------
 
-// Allocations that a runtime has told of, for all launches of the process; the newest freed ones stay a while.
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static Range* registry;
-static u32 n_registered, max_registered, n_freed;
-constexpr u32 KEPT_FREED = 256;
-
-static void append(Range*& list, u32& n, u32& capacity, const Range& r) {
-  if (n == capacity) list = (Range*)realloc((void*)list, sizeof(Range) * (capacity = capacity ? capacity * 2 : 16));
-  memcpy((void*)&list[n++], (const void*)&r, sizeof r);
-}
-
-static Range make_range(u64 base, u64 bytes, const char* name) {
-  Range r;
+static Range& add_range(Checks& c, const MemoryRange& known) {
+  if (c.n_ranges == c.max_ranges)
+    c.ranges = (Range*)realloc((void*)c.ranges, sizeof(Range) * (c.max_ranges = c.max_ranges ? c.max_ranges * 2 : 16));
+  Range& r = c.ranges[c.n_ranges++];
   memset((void*)&r, 0, sizeof r);
-  r.base = base;
-  r.end = base + bytes;
-  snprintf(r.name, sizeof r.name, "%s", name);
+  (MemoryRange&)r = known;
   return r;
 }
 
-static void drop(u32 i) {
-  memmove((void*)&registry[i], (const void*)&registry[i + 1], sizeof(Range) * (--n_registered - i));
+static void add_internal(Checks& c, u64 base, u64 bytes, const char* name) {
+  add_range(c, memory_range(base, bytes, name)).internal = true;
 }
 
-static void add_internal(Checks* c, u64 base, u64 bytes, const char* name) {
-  Range r = make_range(base, bytes, name);
-  r.internal = true;
-  append(c->ranges, c->n_ranges, c->max_ranges, r);
-}
-
-// Variables of a section of the program, where its labels say how large each is; false: they do not.
-template <class Visit> static bool each_variable(const Program& p, u32 section, Visit visit) {
-  const u64 base = (u64)p.sections[section], end = base + p.section_bytes[section];
-  bool sized = false;
-  for (u32 i = 0; i < p.n_symbols; i++) {
-    const u64 at = (u64)p.symbols[i].address;
-    if (at < base || at > end || (at == end && end != base)) continue;
-    if (!p.symbols[i].size) return false;
-    sized = true;
-  }
-  for (u32 i = 0; i < p.n_symbols && sized; i++) {
-    const Symbol& s = p.symbols[i];
-    const u64 at = (u64)s.address;
-    if (at < base || at >= end) continue;
-    char name[64];
-    snprintf(name, sizeof name, "the variable %s", s.name);
-    Range r = make_range(at, s.size % 16 == 12 ? s.size + 4 : s.size, name);  // three dwords are loaded as four
-    r.internal = !strncmp(s.name, "__hip_cuid_", 11);                         // the compiler's own
-    r.variable = true;
-    r.constant = s.constant;
-    visit(r);
-  }
-  return sized;
-}
-
-static void add_section(Checks* c, const Program& p, u32 section) {
-  const bool sized = each_variable(p, section, [&](const Range& r) {
-    if (!p.listed) append(c->ranges, c->n_ranges, c->max_ranges, r);
-  });
+static void add_section(Checks& c, const Program& p, u32 section) {
+  List<MemoryRange> variables;
+  const bool sized = variables_of(p, section, variables);
+  for (const MemoryRange& r : variables)
+    if (!p.listed) add_range(c, r);
+  variables.release();
   if (!sized) add_internal(c, (u64)p.sections[section], p.section_bytes[section] + 256, "the program's data");
 }
 
@@ -212,7 +170,8 @@ void check_fault(Wave& w, u64 address) {
 
 // --- launches --------------------------------------------------------------------------------------------
 
-void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads, const void* packet) {
+void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u32 n_threads,
+                  const List<MemoryRange>& internal) {
   static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&table_lock);
   if (!p->accesses) p->accesses = check_table(*p);
@@ -231,31 +190,22 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->orders = orders_create(c->n_groups);
   c->readers = readers_create();
   c->n_threads = n_threads;
-  pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < n_registered; i++) {
-    if (c->work) keep_owners(registry[i]);
-    append(c->ranges, c->n_ranges, c->max_ranges, registry[i]);
-    Range& r = c->ranges[c->n_ranges - 1];
-    for (u32 k = 0; k < c->n_barred; k++)
-      if (r.base == c->barred[k]) {
+  const auto add = [](const MemoryRange& known, void* with) {
+    Checks& c = *(Checks*)with;
+    Range& r = add_range(c, known);
+    for (u32 i = 0; i < c.n_barred; i++)
+      if (r.base == c.barred[i]) {
         r.freed = true;
         r.barred = "is another device's, without hipDeviceEnablePeerAccess";
       }
-  }
-  pthread_mutex_unlock(&registry_lock);
+  };
+  each_allocation(c->work, add, c);
   // Before the arguments, for which 64 bytes more are allowed than they have: whose those are may be a variable.
-  for (u32 i = 0; i < p->n_sections; i++) add_section(c, *p, i);
+  for (u32 i = 0; i < p->n_sections; i++) add_section(*c, *p, i);
   u32 kernarg_bytes = (k.kernarg_bytes > l.kernarg_bytes ? k.kernarg_bytes : l.kernarg_bytes) + 64;
-  add_internal(c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
-  for (u32 i = 0; i < k.n_arguments; i++) {
-    u64 hidden;
-    memcpy(&hidden, l.kernarg + k.arguments[i].offset, sizeof hidden);
-    const auto add = [](u64 base, u64 bytes, void* to) { add_internal((Checks*)to, base, bytes, "calls to the host"); };
-    if (k.arguments[i].kind == HOSTCALL_BUFFER && hidden) hostcall_memory(hidden, add, c);
-    if (k.arguments[i].kind == MULTIGRID_SYNC && hidden) add_internal(c, hidden, GRID_SYNC_BYTES, "the grid's barrier");
-  }
-  add_internal(c, (u64)packet, 64, "the dispatch packet");
-  if (p->got) add_internal(c, (u64)p->got, 8 * p->n_got, "addresses of symbols");
+  add_internal(*c, (u64)l.kernarg, kernarg_bytes, "the kernel's arguments");
+  for (const MemoryRange& r : internal) add_internal(*c, r.base, r.end - r.base, r.name);
+  if (p->got) add_internal(*c, (u64)p->got, 8 * p->n_got, "addresses of symbols");
   check_launch_begins(c);
 }
 
@@ -426,9 +376,7 @@ Checks* cdna_checks_new(u32 kinds, u32 raise, u32 open) {
 }
 
 void cdna_checks_range(Checks* c, u64 base, u64 bytes, u64 pointer, const char* name) {
-  Range r = make_range(base, bytes, name);
-  r.pointer = pointer;
-  append(c->ranges, c->n_ranges, c->max_ranges, r);
+  add_range(*c, memory_range(base, bytes, name)).pointer = pointer;
 }
 
 void cdna_checks_claimed(Checks* c) {
@@ -458,114 +406,5 @@ void cdna_checks_free(Checks* c) {
   free(c->barred);
   free(c->asked);
   free(c);
-}
-
-// Allocations of a runtime. What was unregistered lately is known as freed until its addresses are used again, or until
-// the runtime forgets it: anybody may get addresses that are the system's again, without telling us.
-static void forget(u64 base, u64 bytes) {
-  for (u32 i = n_registered; i-- > 0;) {
-    if (registry[i].freed && registry[i].base < base + bytes && base < registry[i].end) {
-      drop(i);
-      n_freed--;
-    }
-  }
-}
-
-void cdna_memory_forget(u64 base, u64 bytes) {
-  pthread_mutex_lock(&registry_lock);
-  forget(base, bytes);
-  pthread_mutex_unlock(&registry_lock);
-}
-
-u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, bool changes, u32* clash) {
-  u32 found = 0;
-  const auto look = [&](const u32* works, const Range& r, u64 at, u32 how) {
-    if (found) return;
-    found = unordered(works, r, at, at + bytes, work, known);
-    *clash = how;
-  };
-  pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < n_registered; i++) {
-    Range& r = registry[i];
-    if (work && ((from && from - r.base < r.end - r.base) || to - r.base < r.end - r.base)) keep_owners(r);
-    if (!r.owners || r.freed) continue;
-    if (from && from - r.base < r.end - r.base && from + bytes <= r.end) {
-      look(r.owners, r, from, 0);
-      look(r.updaters, r, from, 0);
-      note_reader(r, from, from + bytes, work);
-    }
-    if (to - r.base < r.end - r.base && to + bytes <= r.end) {
-      if (changes) look(r.owners, r, to, 1);
-      if (changes) look(r.updaters, r, to, 1);
-      if (changes) look(r.readers, r, to, 2);
-      own(r, to, to + bytes, work, known);
-    }
-  }
-  pthread_mutex_unlock(&registry_lock);
-  return found;
-}
-
-void cdna_variables_register(Program* p) {
-  pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < p->n_sections; i++)
-    (void)each_variable(*p, i, [](const Range& r) { append(registry, n_registered, max_registered, r); });
-  p->listed = true;
-  pthread_mutex_unlock(&registry_lock);
-}
-
-void cdna_variables_forget(Program* p) {
-  pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < p->n_sections; i++)
-    for (u32 k = n_registered; k-- > 0;) {
-      Range& r = registry[k];
-      if (!r.variable || r.base - (u64)p->sections[i] > p->section_bytes[i]) continue;
-      drop_owners(r);
-      drop(k);
-    }
-  p->listed = false;
-  pthread_mutex_unlock(&registry_lock);
-}
-
-void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown) {
-  pthread_mutex_lock(&registry_lock);
-  forget(base, bytes);
-  append(registry, n_registered, max_registered, make_range(base, bytes, name));
-  registry[n_registered - 1].shown = shown;
-  pthread_mutex_unlock(&registry_lock);
-}
-
-void cdna_memory_unregister(u64 base) {
-  pthread_mutex_lock(&registry_lock);
-  for (u32 i = 0; i < n_registered; i++) {
-    if (registry[i].base != base || registry[i].freed) continue;
-    Range r;
-    memcpy((void*)&r, (const void*)&registry[i], sizeof r);
-    drop_owners(r);
-    drop(i);
-    r.freed = true;
-    append(registry, n_registered, max_registered, r);
-    n_freed++;
-    break;
-  }
-  for (u32 i = 0; i < n_registered && n_freed > KEPT_FREED; i++)
-    if (registry[i].freed) {
-      drop(i--);
-      n_freed--;
-    }
-  pthread_mutex_unlock(&registry_lock);
-}
-
-bool cdna_holds_addresses(const u64* values, u64 n, const u64* bounds, u32 n_bounds) {
-  for (u64 i = 0; i < n; i++) {
-    if (values[i] - bounds[0] >= bounds[n_bounds - 1] - bounds[0]) continue;
-    u32 low = 0, high = n_bounds;  // how many bounds are no greater
-    while (low < high) {
-      const u32 middle = (low + high) / 2;
-      if (bounds[middle] <= values[i]) low = middle + 1;
-      else high = middle;
-    }
-    if (low & 1) return true;
-  }
-  return false;
 }
 }

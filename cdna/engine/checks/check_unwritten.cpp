@@ -11,12 +11,6 @@
 #include "isa/memory.h"
 #include <stdlib.h>
 
-static bool holds_unwritten(u64 address) {
-  u32 x;
-  memcpy(&x, (const void*)(address & ~3ull), 4);
-  return x == UNWRITTEN;
-}
-
 static u64 lanes_equal(const u32* v, u32 value) {
   u32 any = 0;
   LANES any |= v[i] == value;
@@ -125,19 +119,6 @@ void spoil(const Wave& w, const Access& x, u64 lanes) {
 
 // --- who has stored it ---------------------------------------------------------------------------------------
 
-// Stores of what was made of unwritten memory, for who reads it in the end; the newest, each once for a tensor.
-struct SpoiltStore {
-  u64 base, low, high;
-  bool computed;  // not only moved
-  const Program* program;
-  u32 pc;
-  char kernel[128], where[256];
-};
-constexpr u32 MOST_STORES = 64;
-static SpoiltStore stores[MOST_STORES];
-static u32 n_stores;
-static pthread_mutex_t stores_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static const Range* range_at(const Checks& c, u64 address) {
   for (u32 i = 0; i < c.n_ranges; i++)
     if (address >= c.ranges[i].base && address < c.ranges[i].end) return &c.ranges[i];
@@ -149,29 +130,7 @@ static void note_store(const Wave& w, u64 low, u64 high, bool computed) {
   const u32 pc = w.wg->check->waves[w.id].pc;
   const Range* r = range_at(c, low);
   const u64 base = r ? r->base : 0;
-  pthread_mutex_lock(&stores_lock);
-  SpoiltStore* s = nullptr;
-  for (u32 i = 0; i < MOST_STORES && !s; i++)
-    if (stores[i].high && stores[i].program == c.program && stores[i].pc == pc && stores[i].base == base)
-      s = &stores[i];
-  if (!s) {
-    s = &stores[n_stores++ % MOST_STORES];
-    *s = {base, low, high, false, c.program, pc, "", ""};
-    snprintf(s->kernel, sizeof s->kernel, "%s", c.kernel);
-    snprintf(s->where, sizeof s->where, "%s", c.program->where[pc]);
-  }
-  s->low = low < s->low ? low : s->low;
-  s->high = high > s->high ? high : s->high;
-  s->computed |= computed;
-  pthread_mutex_unlock(&stores_lock);
-}
-
-static bool was_computed(u64 address) {
-  bool found = false;
-  pthread_mutex_lock(&stores_lock);
-  for (const SpoiltStore& s : stores) found |= s.computed && address >= s.low && address < s.high;
-  pthread_mutex_unlock(&stores_lock);
-  return found;
+  note_unwritten_store(base, low, high, computed, *c.program, pc, c.kernel);
 }
 
 u64 unwritten_lanes(const Wave& w, const Access& x, u64 lanes, const u64* held) {
@@ -202,7 +161,7 @@ void mark_stored(Wave& w, const Access& x, u32 reg, u64 lanes, const u64* at) {
       high = at[i] + x.bytes > high ? at[i] + x.bytes : high;
     }
     if (to_lds) w.wg->check->unwritten = 1 + f.origin.pc;
-    else note_store(w, low, high, f.computed || was_computed(w.wg->check->checks->unwritten[f.origin.pc]));
+    else note_store(w, low, high, f.computed || computed_of_unwritten(w.wg->check->checks->unwritten[f.origin.pc]));
     c.spoilt |= f.undefined;  // of atomics
   }
 }
@@ -382,51 +341,4 @@ bool unwritten_memory(Wave& w, int lane, u32 pc) {
              stored ? store : "", checks.program->where[own]);
   c.pc = own;
   return goes_on;
-}
-
-// --- for hosts ---------------------------------------------------------------------------------------------------
-
-extern "C" {
-void cdna_mark_unwritten(u8* at, u64 bytes) {
-  for (u64 a = (u64)at & ~3ull; a < (u64)at + bytes; a += 4) *(u32*)a = UNWRITTEN;
-  pthread_mutex_lock(&stores_lock);
-  for (SpoiltStore& s : stores)
-    if (s.low - (u64)at < bytes) s.high = 0;  // of what was there before
-  pthread_mutex_unlock(&stores_lock);
-}
-
-int cdna_unwritten_store(u64 address, char* text, u32 size) {
-  int found = 0;
-  pthread_mutex_lock(&stores_lock);
-  for (u32 i = n_stores, left = MOST_STORES; i-- > 0 && left-- > 0 && !found;) {
-    const SpoiltStore& s = stores[i % MOST_STORES];
-    if (address >= s.low && address < s.high) found = 1 + s.computed;
-    if (found) snprintf(text, size, "%s at %s", s.kernel, s.where);
-  }
-  pthread_mutex_unlock(&stores_lock);
-  return found;
-}
-
-// 0 as well where some have been written, and of the others nothing was computed: tails, rows with a pitch, and padding
-// are copied so, and not used.
-u64 cdna_unwritten_bytes(u64 from, u64 bytes, u64* first) {
-  const u64 begin = bytes < 4 ? from & ~3ull : (from + 3) & ~3ull, end = bytes < 4 ? begin + 4 : (from + bytes) & ~3ull;
-  u64 missing = 0;
-  *first = 0;
-  for (u64 at = begin; at < end; at += 4) {
-    if (!holds_unwritten(at)) continue;
-    if (!missing) *first = at;
-    missing += 4;
-  }
-  if (missing == end - begin) return missing < bytes ? missing : bytes;
-  bool computed = false;
-  pthread_mutex_lock(&stores_lock);
-  for (u32 i = 0; missing && i < MOST_STORES && !computed; i++) {
-    const SpoiltStore& s = stores[i];
-    for (u64 at = s.low > begin ? s.low & ~3ull : begin; s.computed && at < end && at < s.high && !computed; at += 4)
-      if ((computed = holds_unwritten(at))) *first = at;
-  }
-  pthread_mutex_unlock(&stores_lock);
-  return computed ? missing : 0;
-}
 }

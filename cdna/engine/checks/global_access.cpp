@@ -317,7 +317,7 @@ bool check_scalar(Wave& w, const Inst& in, const Access& x) {
     Access first = x;
     first.bytes = 4;
     if (r.owners && c.work && c.has(CHECK_RACE) && from >= r.base) {
-      if (x.kind == SMEM_STORE) own(r, address, address + x.bytes, c.work, c.known);
+      if (x.kind == SMEM_STORE) note_writer(r, address, address + x.bytes, c.work, c.known);
       else if (!check_streams(w, first, &from, 1, nullptr, r)) return false;
     }
     return check_scalar_race(w, x, c.ranges[at], address);

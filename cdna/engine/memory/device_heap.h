@@ -1,6 +1,6 @@
 // Memory that device code has got from malloc.
 #pragma once
-#include "isa/program.h"
+#include "program/program.h"
 
 // A block of device code's malloc, and how much from its base on nobody else has.
 struct HeapBlock {

@@ -1,6 +1,27 @@
-// The registry of allocations: what a runtime, or whoever hands out memory, tells the checks of it.
+// The registry of allocations: what a runtime, or whoever hands out memory, tells of it; see registry.cpp.
 #pragma once
-#include "isa/program.h"
+#include "list.h"
+#include "program/program.h"
+
+struct MemoryRange {
+  u64 base, end;
+  char name[64];  // "`x` (fp32[1000])"
+  bool freed;     // or out of the launch's reach
+  bool variable;  // of the program; what is made from its address means it
+  bool constant;  // that a kernel may only read
+  bool shown;     // to the host, as pinned and managed memory
+  bool internal;  // kernel arguments, constants: not the user's
+  // Per dword: the work that wrote it, that changed it by an atomic or a volatile store, and one that read it, of an
+  // allocation; see stream_work.h.
+  u32 *owners, *updaters, *readers;
+};
+MemoryRange memory_range(u64 base, u64 bytes, const char* name);
+
+// Of all allocations, in the order in which they were told. keeps_work: which streams' work touches them, from now on.
+void each_allocation(bool keeps_work, void (*each)(const MemoryRange&, void*), void* with);
+// Adds the variables of a section of the program, where its labels say how large each is; false: they do not.
+bool variables_of(const Program&, u32 section, List<MemoryRange>&);
+bool memory_is_lent();  // to other processes
 
 extern "C" {
 void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown);  // shown: the host looks there, too

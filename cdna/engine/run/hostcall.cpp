@@ -67,12 +67,13 @@ Hostcall* hostcall_open(u32 waves) {
 }
 
 u64 hostcall_buffer(const Hostcall* h) { return (u64)&h->buffer; }
-void hostcall_memory(u64 buffer, void (*each)(u64 base, u64 bytes, void*), void* with) {
-  const Buffer& b = *(const Buffer*)buffer;
-  each(buffer, sizeof b, with);
-  each((u64)b.headers, (b.index_mask + 1) * sizeof(Header), with);
-  each((u64)b.payloads, (b.index_mask + 1) * sizeof(Payload), with);
-  each((u64)b.doorbell, sizeof(Signal), with);
+void hostcall_memory(const Hostcall* h, List<MemoryRange>& out) {
+  const Buffer& b = h->buffer;
+  const auto add = [&](const void* base, u64 bytes) { out.push(memory_range((u64)base, bytes, "calls to the host")); };
+  add(&b, sizeof b);
+  add(b.headers, (b.index_mask + 1) * sizeof(Header));
+  add(b.payloads, (b.index_mask + 1) * sizeof(Payload));
+  add(b.doorbell, sizeof(Signal));
 }
 const char* hostcall_assertion(const Hostcall* h) { return h->assertion; }
 

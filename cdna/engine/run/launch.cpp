@@ -8,13 +8,14 @@
 #include "checks/under_way.h"
 #include "time/clock.h"
 #include "hostcall.h"
+#include "launch.h"
 #include "time/observe.h"
 #include "order.h"
 #include "watch.h"
 #include "written.h"
 #include "checks/waits.h"
 #include "isa/facts.h"
-#include "isa/program.h"
+#include "program/program.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -552,7 +553,6 @@ struct GridSync {
   u64 threads_before, threads;
   u32 arrived, reserved, n_groups;
 };
-static_assert(sizeof(GridSync) == GRID_SYNC_BYTES, "");
 
 // Fills the hidden arguments (LLVM AMDGPUUsage, "Kernel Argument Metadata") into a copy of the explicit ones. They begin
 // at a multiple of 128 bytes, as HIP's do (ROCclr, rockernel.cpp): a scalar load of them asks for as many lines in each run.
@@ -602,14 +602,6 @@ struct DispatchPacket {
   u32 grid_size[3], private_segment_size, group_segment_size;
   u64 kernel_object, kernarg_address, reserved2, completion_signal;
 };
-
-static u32 stack_bytes = 1024;  // hipLimitStackSize: of a work-item of kernels with a dynamic stack, at least
-void cdna_set_stack_bytes(u32 bytes) { stack_bytes = bytes; }
-
-u32 cdna_scratch_of(const KernelInfo& k) {
-  const u32 bytes = k.dynamic_stack && k.scratch_bytes < stack_bytes ? stack_bytes : k.scratch_bytes;
-  return (bytes + 3) & ~3u;  // scratch is interleaved by dwords
-}
 
 static bool refused(Program* p, const KernelInfo& k, Launch* l) {
   u32 threads = l->block[0] * l->block[1] * l->block[2], lds = k.static_lds_bytes + l->dynamic_lds_bytes;
@@ -723,7 +715,17 @@ void cdna_launch(Program* p, u32 kernel, Launch* l) {
     threads[i].chosen = chosen;
     threads[i].total = chosen ? l->observers->n_chosen : total;
   }
-  if (l->checks) checks_begin(l->checks, p, k, *l, n, &packet);
+  if (l->checks) {
+    List<MemoryRange> internal;
+    for (u32 i = 0; i < k.n_arguments; i++) {
+      if (k.arguments[i].kind == HOSTCALL_BUFFER && hostcall) hostcall_memory(hostcall, internal);
+      if (k.arguments[i].kind == MULTIGRID_SYNC && l->cooperative)
+        internal.push(memory_range((u64)&sync, sizeof sync, "the grid's barrier"));
+    }
+    internal.push(memory_range((u64)&packet, sizeof packet, "the dispatch packet"));
+    checks_begin(l->checks, p, k, *l, n, internal);
+    internal.release();
+  }
   live_begins(&live_launch);
   __atomic_add_fetch(&worker_threads, n - 1, __ATOMIC_SEQ_CST);
   for (u32 i = 1; i < n; i++) pthread_create(&threads[i].handle, nullptr, worker_main, &threads[i]);

@@ -2,7 +2,7 @@
 #pragma once
 #include "checks/check.h"
 #include "time/costs.h"
-#include "isa/program.h"
+#include "program/program.h"
 
 enum LogMode : u32 { LOG_OFF, LOG_EXECUTED, LOG_COUNTERS };
 

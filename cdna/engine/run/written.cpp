@@ -2,6 +2,7 @@
 #include "written.h"
 #include "isa/facts.h"
 #include "isa/memory.h"
+#include "memory/list.h"
 #include "time/accesses.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -164,13 +165,8 @@ void stores(u64 address, u64 bytes) {
 
 // The last that begins there or before.
 const Known* known_at(u64 address) {
-  u32 low = 0, high = n_known;
-  while (low < high) {
-    const u32 middle = (low + high) / 2;
-    if (known[middle].base <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low && address - known[low - 1].base < known[low - 1].bytes ? &known[low - 1] : nullptr;
+  const Known* found = last_from(known, n_known, address);
+  return found && address - found->base < found->bytes ? found : nullptr;
 }
 
 // Whether the bytes without a mark are zeros, as fresh memory is: they say nothing.

@@ -4,7 +4,7 @@
 //
 // For who asks where a result came from. Off unless asked for; a launch then notes its stores and looks at its loads.
 #pragma once
-#include "isa/program.h"
+#include "program/program.h"
 
 struct WrittenBytes {
   u64 now, before;  // by launches and operations since the last cdna_written_begin, and before

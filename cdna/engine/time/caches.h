@@ -2,7 +2,7 @@
 #pragma once
 #include "isa/card.h"
 #include "isa/core.h"
-#include "peers.h"
+#include "memory/peer_memory.h"
 
 constexpr u32 LINE_BYTES = 128;
 

@@ -1,7 +1,7 @@
 // The clock: when workgroups start, what a wave reads, and what moves it while everybody polls.
 #include "clock.h"
 #include "costs.h"
-#include "isa/program.h"
+#include "program/program.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #pragma once
 #include "isa/card.h"
 #include "isa/facts.h"
-#include "isa/program.h"
+#include "program/program.h"
 
 struct Cost {
   u8 unit;

@@ -29,7 +29,7 @@
 #include "l1.h"
 #include "lane_patterns.h"
 #include "launch_time.h"
-#include "isa/program.h"
+#include "program/program.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -47,8 +47,8 @@ struct Held {
     u32 lines;
     InstructionCounters adds;
   };
-  Growing<Executed> executed;
-  Growing<LineAccess> lines;
+  List<Executed> executed;
+  List<LineAccess> lines;
 };
 
 constexpr bool same_l1() {
@@ -117,7 +117,7 @@ struct Source : ObserverSource {
   u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
   bool leaves_whole;
   double* stalls;  // [n_inst][N_REASONS], see replay_cu
-  Growing<Span> spans;
+  List<Span> spans;
   ContendedLines atomics;
   volatile u64 entries;  // alive in traces
   u32 sample;            // asked for
@@ -216,7 +216,7 @@ static void count_atomics(Counting& c, const LaneAccess& a) {
 
 static void record(Counting& c, GroupCount& g, LineAccess entry) {
   Held* held = c.holding;
-  if (held && held->lines.n < MOST_LINES_OF_POLL) {
+  if (held && held->lines.count < MOST_LINES_OF_POLL) {
     held->lines.add() = entry;
     return;
   }
@@ -379,14 +379,14 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
 static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
   held.on = false;
   u64 first = g.trace.n;
-  for (u64 i = 0; i < held.executed.n; i++) {
-    const Held::Executed& one = held.executed.at[i];
+  for (u64 i = 0; i < held.executed.count; i++) {
+    const Held::Executed& one = held.executed[i];
     add_up(c.counters[one.taken.pc], one.adds);
     add_step(c, g, wave, one.taken, first, one.lines);
     g.n_steps += steps_of(c, one.taken.pc);
     first += one.lines;
   }
-  for (u64 i = 0; i < held.lines.n; i++) record(c, g, held.lines.at[i]);
+  for (u64 i = 0; i < held.lines.count; i++) record(c, g, held.lines[i]);
   c.totals.l1_reads += held.l1_reads;
   c.totals.l1_hits += held.l1_hits;
 }
@@ -396,12 +396,12 @@ static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
   Held*& held = g.held[wave];
   if (!held) held = (Held*)calloc(1, sizeof(Held));
   if (held->on && held->reads && held->sleep_pc == pc)
-    for (u64 i = 0; i < held->executed.n; i++) c.counters[held->executed.at[i].taken.pc].polls++;
+    for (u64 i = 0; i < held->executed.count; i++) c.counters[held->executed[i].taken.pc].polls++;
   else if (held->on) count_held(c, g, wave, *held);
   held->on = true;
   held->reads = false;
   held->sleep_pc = pc;
-  held->executed.n = held->lines.n = 0;
+  held->executed.count = held->lines.count = 0;
   held->l1_reads = held->l1_hits = 0;
 }
 
@@ -419,16 +419,16 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
   Held* held = g.held[w.id];
   if (held && held->on) {
-    if (held->executed.n == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
+    if (held->executed.count == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
   }
   if (held && held->on) {
     Held::Executed& one = held->executed.add();
     one = {{pc, 0}, 0, {}};
-    u64 lines = held->lines.n;
+    u64 lines = held->lines.count;
     c.holding = held;
     one.taken.amount = count_instruction(c, g, w, in, pc, one.adds);
     c.holding = nullptr;
-    one.lines = (u32)(held->lines.n - lines);
+    one.lines = (u32)(held->lines.count - lines);
     held->reads |= c.costs[pc].unit == MEMORY_UNIT || c.costs[pc].unit == SCALAR_MEMORY_UNIT;
     return;
   }
@@ -458,7 +458,7 @@ static void on_group_started(Observer* o, Workgroup& group) {
     group.observed = g;
   }
   for (u32 i = 0; i < g->n_waves; i++) {
-    g->steps[i].n = 0;
+    g->steps[i].count = 0;
     if (g->held[i]) g->held[i]->on = false;
   }
   g->n_steps = 0;
@@ -474,8 +474,8 @@ static void on_barrier_released(Observer* o, Workgroup&) { ((Counting*)o)->total
 static void resolve(const Source& s, const KeptGroups::Kept& kept, const Trace& t, u32 n_waves) {
   for (u32 i = 0; i < n_waves; i++) {
     Steps& steps = kept.steps[i];
-    for (u64 k = 0; k < steps.n; k++)
-      if (s.costs[steps.at[k].pc].unit == MEMORY_UNIT) k++, resolve_lines(steps.at[k], t);
+    for (u64 k = 0; k < steps.count; k++)
+      if (s.costs[steps[k].pc].unit == MEMORY_UNIT) k++, resolve_lines(steps[k], t);
   }
 }
 
@@ -502,8 +502,8 @@ static void hand_over(Source& s, GroupCount& g) {
     MemoryTraffic traffic = {};
     s.totals.l1_hits += replay(*s.caches, *s.card, s.traces + first, n, (u32)s.totals.groups_per_cu, s.l1s, traffic);
     s.grid.asked(s.next_batch, traffic, s.totals.traffic);
-    for (u64 i = 0; i < s.kept.all.n; i++) {
-      const KeptGroups::Kept& kept = s.kept.all.at[i];
+    for (u64 i = 0; i < s.kept.all.count; i++) {
+      const KeptGroups::Kept& kept = s.kept.all[i];
       u32 place = s.grid.number_of(kept.group);
       if (place / batch == s.next_batch) resolve(s, kept, s.traces[place], s.n_waves);
     }
@@ -567,11 +567,11 @@ static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
 static void scale_to_grid(Source& s) {
   CounterTotals& t = s.totals;
   if (const u32 working = s.grid.working()) t.groups = working;
-  else t.run = s.grid.groups ? s.n_chosen : s.grid.total, t.observed = s.light ? s.kept.all.n : t.run;
+  else t.run = s.grid.groups ? s.n_chosen : s.grid.total, t.observed = s.light ? s.kept.all.count : t.run;
   u64 steps = 0;
   u32 observed = 0;
-  for (u64 i = 0; i < s.kept.all.n; i++)
-    if (s.kept.all.at[i].as == CHOSEN) steps += s.kept.all.at[i].n_steps, observed += s.kept.all.at[i].n_steps > 0;
+  for (u64 i = 0; i < s.kept.all.count; i++)
+    if (s.kept.all[i].as == CHOSEN) steps += s.kept.all[i].n_steps, observed += s.kept.all[i].n_steps > 0;
   t.run_work = s.grid.work_of_run();
   t.observed_work = s.light ? s.grid.work_of(steps, observed) : t.run_work;
   s.grid.scale(t.traffic);
@@ -638,7 +638,7 @@ static Observer* attach(ObserverSource* source, Program* p, const KernelInfo* k,
 // they are replayed as often as others are like them.
 static double work(const Source& s, const RecordedGroup* groups) {
   u64 replayed = 0;
-  for (u32 i = 0; i < s.kept.n_replayed * s.n_waves; i++) replayed += groups[i / s.n_waves].waves[i % s.n_waves].n;
+  for (u32 i = 0; i < s.kept.n_replayed * s.n_waves; i++) replayed += groups[i / s.n_waves].waves[i % s.n_waves].count;
   if (s.grid.groups) return s.grid.work_of(replayed, s.kept.n_replayed);
   if (!s.grid.all_steps || s.totals.groups <= s.grid.batch || !replayed) return 1;
   return ((double)s.grid.all_steps / (double)s.totals.groups) / ((double)replayed / s.kept.n_replayed);
@@ -646,7 +646,7 @@ static double work(const Source& s, const RecordedGroup* groups) {
 
 static RecordedLaunch recorded(const Source& s, RecordedGroup* groups) {
   const KeptGroups& kept = s.kept;
-  for (u32 i = 0; i < kept.n_replayed; i++) groups[i] = {kept.all.at[kept.replayed[i]].steps};
+  for (u32 i = 0; i < kept.n_replayed; i++) groups[i] = {kept.all[kept.replayed[i]].steps};
   const u32 in_all = (u32)s.totals.groups, cu = (u32)s.totals.groups_per_cu, n = kept.n_replayed;
   return {groups, s.timings, n, s.n_waves, in_all, cu, s.leaves_whole, kept.longest_at, work(s, groups)};
 }
@@ -677,8 +677,8 @@ static void detach(ObserverSource* source, Observer* o) {
     GroupCount* next = g->next;
     free(g->trace.entries);  // of a workgroup that did not end
     for (u32 i = 0; i < g->n_waves; i++) {
-      free(g->steps[i].at);
-      if (g->held[i]) free(g->held[i]->executed.at), free(g->held[i]->lines.at);
+      g->steps[i].release();
+      if (g->held[i]) g->held[i]->executed.release(), g->held[i]->lines.release();
       free(g->held[i]);
     }
     free(g->steps);
@@ -713,8 +713,8 @@ const InstructionCounters* cdna_counters_instructions(ObserverSource* source) { 
 u64 cdna_replay_bytes(ObserverSource* source) {
   const Source& s = *(Source*)source;
   u64 bytes = 0;
-  for (u64 i = 0; i < s.kept.all.n * s.n_waves; i++)
-    bytes += s.kept.all.at[i / s.n_waves].steps[i % s.n_waves].capacity;
+  for (u64 i = 0; i < s.kept.all.count * s.n_waves; i++)
+    bytes += s.kept.all[i / s.n_waves].steps[i % s.n_waves].capacity;
   return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.grid.total * sizeof(Trace);
 }
 void cdna_replay_forget(ObserverSource* source) { ((Source*)source)->kept.forget(); }
@@ -729,12 +729,12 @@ bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out,
 const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {
   Source& s = *(Source*)source;
   RecordedGroup groups[MOST_REPLAYED];
-  s.spans.n = 0;
+  s.spans.count = 0;
   if (s.kept.n_replayed)
     launch_timeline(*s.card, recorded(s, groups), s.totals.traffic, warm, s.totals.time[warm].mhz,
                     {nullptr, nullptr, line_of, &s.spans});
-  *n = s.spans.n;
-  return s.spans.at;
+  *n = s.spans.count;
+  return s.spans.items;
 }
 void cdna_counters_destroy(ObserverSource* source) {
   Source* s = (Source*)source;
@@ -743,7 +743,7 @@ void cdna_counters_destroy(ObserverSource* source) {
   free(s->ended);
   s->kept.forget();
   free(s->stalls);
-  free(s->spans.at);
+  s->spans.release();
   free(s->atomics.places);
   free(s->timings);
   s->grid.forget();

@@ -46,8 +46,8 @@ bool KeptGroups::keep(u32 group, Steps* steps, u32 number, bool works, u64 n_ste
 
 bool KeptGroups::keep_longest(const Kept& longer) {
   Kept* one = nullptr;
-  for (u64 i = 0; i < all.n; i++)
-    if (all.at[i].as != CHOSEN) one = &all.at[i];
+  for (u64 i = 0; i < all.count; i++)
+    if (all[i].as != CHOSEN) one = &all[i];
   if (one && one->n_steps >= longer.n_steps) return false;
   if (one) forget(*one);
   else one = &all.add();
@@ -58,9 +58,9 @@ bool KeptGroups::keep_longest(const Kept& longer) {
 // It counts where it did more than the others by a quarter. The first workgroup may be it.
 void KeptGroups::take_longest() {
   const Kept *most = nullptr, *first = nullptr;
-  u64 beside = all.n;
-  for (u64 i = 0; i < all.n; i++) {
-    const Kept& one = all.at[i];
+  u64 beside = all.count;
+  for (u64 i = 0; i < all.count; i++) {
+    const Kept& one = all[i];
     const bool chosen = one.as == CHOSEN && !one.spare;
     if (one.as != CHOSEN) beside = i;
     else if (!one.group) first = &one;
@@ -73,42 +73,42 @@ void KeptGroups::take_longest() {
     const Kept* parts[] = {most->as == LATE ? first : nullptr, most};
     for (u32 i = 0; i < 2 * n_waves; i++)
       if (const Kept* part = parts[i / n_waves])
-        for (u64 k = 0; k < part->steps[i % n_waves].n; k++)
-          longest_at[i % n_waves].add() = part->steps[i % n_waves].at[k];
+        for (u64 k = 0; k < part->steps[i % n_waves].count; k++)
+          longest_at[i % n_waves].add() = part->steps[i % n_waves][k];
   }
-  if (beside == all.n) return;
-  forget(all.at[beside]);
-  all.at[beside] = all.at[--all.n];
+  if (beside == all.count) return;
+  forget(all[beside]);
+  all[beside] = all[--all.count];
 }
 
 void KeptGroups::forget(const Kept& kept) {
-  for (u32 k = 0; k < n_waves; k++) free(kept.steps[k].at);
+  for (u32 k = 0; k < n_waves; k++) kept.steps[k].release();
   free(kept.steps);
 }
 
 void KeptGroups::leave_the_working() {
   take_longest();
   u64 working = 0, spares = 0;
-  for (u64 i = 0; i < all.n; i++) (all.at[i].spare ? spares : working) += all.at[i].n_steps > 0;
-  if (!working && !spares) kinds[0] = {0, (u32)all.n}, n_kinds = 1, n_groups = (u32)all.n;
-  const u64 before = all.n;
-  all.n = 0;
+  for (u64 i = 0; i < all.count; i++) (all[i].spare ? spares : working) += all[i].n_steps > 0;
+  if (!working && !spares) kinds[0] = {0, (u32)all.count}, n_kinds = 1, n_groups = (u32)all.count;
+  const u64 before = all.count;
+  all.count = 0;
   for (u64 i = 0; i < before; i++) {
-    const Kept one = all.at[i];
-    if (working ? one.n_steps && !one.spare : !spares || one.spare) all.at[all.n++] = one;
+    const Kept one = all[i];
+    if (working ? one.n_steps && !one.spare : !spares || one.spare) all[all.count++] = one;
     else forget(one);
   }
-  for (u64 i = 1; i < all.n; i++)  // they ended in any order
-    for (u64 k = i; k && all.at[k - 1].group > all.at[k].group; k--) {
-      const Kept later = all.at[k - 1];
-      all.at[k - 1] = all.at[k], all.at[k] = later;
+  for (u64 i = 1; i < all.count; i++)  // they ended in any order
+    for (u64 k = i; k && all[k - 1].group > all[k].group; k--) {
+      const Kept later = all[k - 1];
+      all[k - 1] = all[k], all[k] = later;
     }
 }
 
 void KeptGroups::choose(bool one_round) {
   leave_the_working();
-  if (!all_come || (all.n <= MOST_TIMED && all.n == n_groups)) {
-    for (; n_replayed < all.n; n_replayed++) replayed[n_replayed] = n_replayed;
+  if (!all_come || (all.count <= MOST_TIMED && all.count == n_groups)) {
+    for (; n_replayed < all.count; n_replayed++) replayed[n_replayed] = n_replayed;
     return;
   }
   u32 order[MOST_KINDS], used[MOST_KINDS] = {};  // by what they did
@@ -123,22 +123,22 @@ void KeptGroups::choose(bool one_round) {
     while (before * 2 * MOST_TIMED <= (u64)n_groups * (2 * i + 1)) before += kinds[order[++at]].groups;
     const u32 kind = order[one_round && i == MOST_TIMED - 1 ? n_kinds - 1 : at];
     u32 of_kind = 0, seen = 0;
-    for (u64 k = 0; k < all.n; k++) of_kind += all.at[k].kind == kind;
+    for (u64 k = 0; k < all.count; k++) of_kind += all[k].kind == kind;
     const u32 nth = used[kind]++ % of_kind;
-    for (u64 k = 0; k < all.n; k++)
-      if (all.at[k].kind == kind && seen++ == nth) replayed[n_replayed++] = (u32)k;
+    for (u64 k = 0; k < all.count; k++)
+      if (all[k].kind == kind && seen++ == nth) replayed[n_replayed++] = (u32)k;
   }
 }
 
 void KeptGroups::choose_alike(WorkOf whole, WorkOf probes, double of_probe, bool by_work) {
   leave_the_working();
-  const u32 n = (u32)all.n;
+  const u32 n = (u32)all.count;
   double like[MOST_TIMED] = {}, owed[MOST_TIMED] = {}, in_all = 0, fewest = 1e300, most = 0;
   auto add = [&](u64 n_steps, double stands_for) {
     u64 nearest = ~0ull, apart[MOST_TIMED];
     u32 n_nearest = 0;
     for (u32 k = 0; k < n; k++) {
-      const u64 of = all.at[k].n_steps;
+      const u64 of = all[k].n_steps;
       apart[k] = of > n_steps ? of - n_steps : n_steps - of;
       if (apart[k] < nearest) nearest = apart[k], n_nearest = 0;
       n_nearest += apart[k] == nearest;
@@ -170,10 +170,10 @@ Longest KeptGroups::longest_of(u64 mean) const {
 }
 
 void KeptGroups::forget() {
-  for (u64 i = 0; i < all.n; i++) forget(all.at[i]);
-  free(all.at);
+  for (u64 i = 0; i < all.count; i++) forget(all[i]);
+  all.release();
   all = {};
-  for (u32 w = 0; longest_at && w < n_waves; w++) free(longest_at[w].at);
+  for (u32 w = 0; longest_at && w < n_waves; w++) longest_at[w].release();
   free(longest_at);
   longest_at = nullptr;
   n_replayed = 0;

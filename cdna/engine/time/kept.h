@@ -7,7 +7,7 @@
 // Who has most to do is not known beforehand. What a workgroup does beyond what the first one did (its number is 0) is kept
 // of the longest so far, which costs nothing where they are alike; the first one's steps stand for what went before.
 #pragma once
-#include "growing.h"
+#include "memory/list.h"
 #include "launch_time.h"
 
 constexpr u32 MOST_TIMED = 8;  // workgroups
@@ -39,7 +39,7 @@ struct KeptGroups {
     u64 n_steps;
     u32 groups;
   };
-  Growing<Kept> all;
+  List<Kept> all;
   Kind kinds[MOST_KINDS];
   u32 n_waves, n_kinds, n_groups;
   u32 n_replayed, replayed[MOST_REPLAYED];  // of those kept

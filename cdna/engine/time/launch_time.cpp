@@ -148,8 +148,8 @@ static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const u
   double matrix = 0, power = 0, lds = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
-    for (u64 k = 0; k < steps.n; k++) {
-      const Step& step = steps.at[k];
+    for (u64 k = 0; k < steps.count; k++) {
+      const Step& step = steps[k];
       const Timing& t = l.timings[step.pc];
       if (t.unit == MEMORY_UNIT) k++;
       if (left_out && left_out[step.pc] & WITHOUT_IT) continue;
@@ -203,10 +203,10 @@ Left launch_time_without(const Card& card, const RecordedLaunch& l, const Memory
   double all[N_LEVELS + 1] = {}, left[N_LEVELS + 1] = {}, links_before = 0, links_after = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
-    for (u64 k = 0; k < steps.n; k++) {
-      const Step& step = steps.at[k];
+    for (u64 k = 0; k < steps.count; k++) {
+      const Step& step = steps[k];
       if (l.timings[step.pc].unit != MEMORY_UNIT) continue;
-      const Asked before(steps.at[++k]);
+      const Asked before(steps[++k]);
       Asked after = left_out[step.pc] & WITHOUT_WASTE ? without_waste(before, step.amount) : before;
       if (left_out[step.pc] & WITHOUT_IT) after.lines = after.halves = after.link_reads = after.link_writes = 0;
       for (u32 level = IN_L1; level <= before.level; level++) all[level] += before.lines, left[level] += after.lines;

@@ -68,15 +68,15 @@ struct Cu {
 
   bool without(u32 pc, u32 what) const { return o.left_out && o.left_out[pc] & what; }
   void span(u32 pc, Reason why, double from, double to, Cause cause) {
-    if (!o.spans || o.spans->n == MOST_SPANS) return;
-    Span& last = o.spans->at[last_span[wave]];
+    if (!o.spans || o.spans->count == MOST_SPANS) return;
+    Span& last = o.spans->items[last_span[wave]];
     if (has_span[wave] && last.reason == why && last.level == cause.level && last.end == from &&
         o.line_of[last.pc] == o.line_of[pc] && o.line_of[last.cause] == o.line_of[cause.pc]) {
       last.end = to;
       return;
     }
     has_span[wave] = true;
-    last_span[wave] = (u32)o.spans->n;
+    last_span[wave] = (u32)o.spans->count;
     o.spans->add() = {from, to, wave, pc, cause.pc, why, (u16)cause.level};
   }
   double waited(u32 pc, Reason why, double from, double to, Cause cause) {
@@ -135,7 +135,7 @@ Cause cause_of(const Cause* causes, u32 size, u32 issued, u32 left) { return cau
 // One instruction that is no barrier and not the wave's last. False where it has to ask again at w.now: the L1's queue is
 // full, and whoever is oldest then has its next place.
 bool Cu::execute(WaveClock& w) {
-  const Step step = w.steps->at[w.at++];
+  const Step step = (*w.steps)[w.at++];
   const Timing& t = timings[step.pc];
   double now = w.now;
   if (without(step.pc, WITHOUT_IT)) {
@@ -183,7 +183,7 @@ bool Cu::execute(WaveClock& w) {
         w.at--;
         return false;
       }
-      const Asked asked(w.steps->at[w.at++]);
+      const Asked asked((*w.steps)[w.at++]);
       const bool lean = without(step.pc, WITHOUT_WASTE);
       const Asked a = lean ? without_waste(asked, step.amount) : asked;
       double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail, w.link_shares);
@@ -244,8 +244,8 @@ void resolve_lines(Step& step, const Trace& t) {
 double asked_by(const Steps* waves, u32 n_waves, const Timing* timings, double (*of)(const Asked&)) {
   double asked = 0;
   for (u32 w = 0; w < n_waves; w++)
-    for (u64 k = 0; k < waves[w].n; k++)
-      if (timings[waves[w].at[k].pc].unit == MEMORY_UNIT) asked += of(Asked(waves[w].at[++k]));
+    for (u64 k = 0; k < waves[w].count; k++)
+      if (timings[waves[w][k].pc].unit == MEMORY_UNIT) asked += of(Asked(waves[w][++k]));
   return asked;
 }
 
@@ -307,10 +307,10 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
     bool stops = false, served = true;
     cu.wave = next;
     do {
-      if (w.at == w.steps->n) {
+      if (w.at == w.steps->count) {
         slot.ended++;
         stops = true;
-      } else if (u32 pc = w.steps->at[w.at].pc;
+      } else if (u32 pc = (*w.steps)[w.at].pc;
                  timings[pc].unit == BARRIER_UNIT && !cu.without(pc, 1 << BARRIER_REASON)) {
         slot.waiting++;
         stops = w.at_barrier = true;
@@ -333,7 +333,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
     for (u32 i = at * n_waves; i < (at + 1) * n_waves; i++) {
       if (!waves[i].at_barrier) continue;
       waves[i].at_barrier = false;
-      u32 pc = waves[i].steps->at[waves[i].at++].pc;
+      u32 pc = (*waves[i].steps)[waves[i].at++].pc;
       cu.wave = i;
       now[i] = waves[i].now = cu.waited(pc, BARRIER_REASON, waves[i].now, slot.arrived + m.barrier);
     }

@@ -1,7 +1,7 @@
 // How long a CU takes: a replay of what the waves of its workgroups executed, in the card's cycles.
 #pragma once
 #include "caches.h"
-#include "growing.h"
+#include "memory/list.h"
 #include "timing.h"
 
 // One executed instruction. amount: cycles of the L1 or the LDS (lower half; upper half: those that its bytes would need of
@@ -11,7 +11,7 @@
 struct Step {
   u32 pc, amount;
 };
-typedef Growing<Step> Steps;  // of one wave
+typedef List<Step> Steps;  // of one wave
 void resolve_lines(Step&, const Trace&);
 
 inline u32 cycles_of(u32 amount) { return amount & 0xffff; }
@@ -76,7 +76,7 @@ struct ReplayOptions {  // each may be null
   const u16* left_out;  // [n_inst]
   double* stalls;       // [n_inst][N_REASONS], cycles of waves by instruction and reason, added to
   const u32* line_of;   // [n_inst]; not null where spans is not: spans of the same lines and reason are joined
-  Growing<Span>* spans;
+  List<Span>* spans;
 };
 
 // All times in cycles.

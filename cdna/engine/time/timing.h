@@ -1,7 +1,7 @@
 // What the replay (replay.h) has to know of each instruction of a program: issue, result latency, registers.
 #pragma once
 #include "isa/facts.h"
-#include "isa/program.h"
+#include "program/program.h"
 
 struct Registers {
   u16 first, count;  // count 0: none

@@ -12,22 +12,16 @@ struct Advice {  // of one page
 };
 static List<Advice> advices;  // by page
 
-static u32 position(u64 page) {
-  u32 low = 0, high = advices.count;
-  while (low < high) {
-    u32 middle = (low + high) / 2;
-    if (advices[middle].page < page) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+static u64 position(u64 page) {  // of the first that is of this page or a later one
+  return upto(advices.items, advices.count, page, [](const Advice& a) { return a.page + 1; });
 }
 static const Advice NO_ADVICE = {0, false, false, hipInvalidDeviceId, hipInvalidDeviceId, 0};
 static const Advice& of(u64 page) {
-  u32 at = position(page);
+  const u64 at = position(page);
   return at < advices.count && advices[at].page == page ? advices[at] : NO_ADVICE;
 }
 static Advice& to_change(u64 page) {
-  u32 at = position(page);
+  const u64 at = position(page);
   if (at == advices.count || advices[at].page != page) {
     Advice a = NO_ADVICE;
     a.page = page;

@@ -235,7 +235,6 @@ Checks* begin_checks(const KernelCall& c, const KernelInfo& k, int device) {
                                    !points_elsewhere(c) ? CLOSED
                                    : knows_all_memory() ? OPEN_BUT_FOR_HOST
                                                         : OPEN);
-  static_assert(MOST_ORDERED == MOST_STREAMS, "the engine's and the runtime's numbers of work");
   if (const WorkOrder* order = order_of_work; order && order->work && checks->has(CHECK_RACE)) {
     checks->work = order->work;
     checks->known = order->known;

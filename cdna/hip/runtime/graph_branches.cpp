@@ -46,7 +46,7 @@ u32 branches_of(hipGraph_t g) {
 }
 
 static void join(u64* known, const u64* other) {
-  for (u32 i = 0; i < MOST_ORDERED; i++)
+  for (u32 i = 0; i < MOST_STREAMS; i++)
     if (other[i] > known[i]) known[i] = other[i];
 }
 
@@ -80,10 +80,10 @@ hipError_t run_graph(hipGraph_t g, hipStream_t stream) {
   u64* const behind = outer;
   const bool told_apart = around && around->branches && branches_of(g);
   Step* steps = told_apart ? (Step*)calloc(order.count + 1, sizeof(Step)) : nullptr;
-  u64(*ends)[MOST_ORDERED] = told_apart ? (u64(*)[MOST_ORDERED])calloc(order.count + 1, sizeof *ends) : nullptr;
+  u64(*ends)[MOST_STREAMS] = told_apart ? (u64(*)[MOST_STREAMS])calloc(order.count + 1, sizeof *ends) : nullptr;
   taken = first + (told_apart ? n_branches(order, steps) : 0);
   WorkOrder mine = {};
-  u64 all[MOST_ORDERED] = {};
+  u64 all[MOST_STREAMS] = {};
   if (around) mine = *around;
   hipError_t error = hipSuccess;
   for (u32 i = 0; i < order.count && error == hipSuccess; i++) {

@@ -1,4 +1,5 @@
 // Kernel launches, and what a launch may use.
+#include "run/launch.h"
 #include "run/launch_log.h"
 #include "runtime.h"
 #include <sched.h>

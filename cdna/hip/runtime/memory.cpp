@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "memory/registry.h"
-#include "time/peers.h"
+#include "memory/peer_memory.h"
 
 constexpr u64 PAGE = 4096;
 constexpr u64 ALIGNMENT = 256;                // of what hipMalloc returns
@@ -34,14 +34,9 @@ static u64 file_end;
 
 static u64 round_up(u64 x, u64 to) { return (x + to - 1) / to * to; }
 
-static u32 position(const void* p) {  // of the first allocation that begins after p
-  u32 low = 0, high = allocations.count;
-  while (low < high) {
-    u32 middle = (low + high) / 2;
-    if (allocations[middle].base <= (const u8*)p) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+static u64 position(const void* p) {  // of the first allocation that begins after p
+  return upto(allocations.items, allocations.count, (const u8*)p,
+              [](const Allocation& a) { return (const u8*)a.base; });
 }
 
 Allocation* find_allocation(const void* p) {

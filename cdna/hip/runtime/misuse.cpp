@@ -1,6 +1,6 @@
 // Calls that break the runtime's rules. The error that they return is all that a card's runtime says, and programs that
 // do not look at it go on with what was there before: where bounds are checked, it is told.
-#include "isa/program.h"
+#include "run/launch.h"
 #include "runtime.h"
 #include <dlfcn.h>
 #include <signal.h>

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <time.h>
+#include "run/launch.h"
 #include "time/clock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -12,49 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include "isa/program.h"  // of the engine
+// Of the engine:
+#include "memory/list.h"
+#include "memory/stream_work.h"
+#include "program/program.h"
 
 constexpr int MAX_DEVICES = 16;
-
-// A growing array of plain data.
-template <class T>
-struct List {
-  T* items = nullptr;
-  u32 count = 0, capacity = 0;
-  T* begin() { return items; }
-  T* end() { return items + count; }
-  T& operator[](u32 i) { return items[i]; }
-  void insert(u32 at, const T& item) {
-    T copy = item;
-    if (count == capacity) {
-      capacity = capacity ? 2 * capacity : 8;
-      items = (T*)realloc((void*)items, sizeof(T) * capacity);
-    }
-    memmove((void*)(items + at + 1), (void*)(items + at), sizeof(T) * (count - at));
-    memcpy((void*)(items + at), (void*)&copy, sizeof(T));
-    count++;
-  }
-  void push(const T& item) { insert(count, item); }
-  void remove(u32 at) {
-    memmove((void*)(items + at), (void*)(items + at + 1), sizeof(T) * (count - at - 1));
-    count--;
-  }
-  bool contains(const T& item) {
-    for (u32 i = 0; i < count; i++)
-      if (items[i] == item) return true;
-    return false;
-  }
-  void drop(const T& item) {
-    for (u32 i = count; i-- > 0;)
-      if (items[i] == item) remove(i);
-  }
-  void clear() { count = 0; }
-  void release() {
-    free((void*)items);
-    items = nullptr;
-    count = capacity = 0;
-  }
-};
 
 // Zero-filled, as every object of the runtime starts.
 template <class T>
@@ -270,20 +233,14 @@ struct hipGraphNode {
   bool let_go;            // by a capturing queue that was told to come after other nodes
 };
 // stream_order.cpp
-constexpr u32 ORDERED_BITS = 6, MOST_ORDERED = 1 << ORDERED_BITS;  // streams that are told apart
-constexpr u32 MOST_BRANCHES = 16;                                  // of a stream's graphs, likewise
-// Whether a stream's work has ended before what has this `known` comes; the engine's twin is in check_streams.cpp.
-inline bool has_ended(u32 work, const u64* known) {
-  constexpr u32 PLACE_BITS = 32 - ORDERED_BITS;
-  return known[work >> PLACE_BITS] >= (work & ((1u << PLACE_BITS) - 1));
-}
+constexpr u32 MOST_BRANCHES = 16;  // of a stream's graphs that are told apart, as MOST_STREAMS streams are
 struct StreamOrder {
   u32 number;               // 0: none yet, or there were too many
-  u64 known[MOST_ORDERED];  // by number: up to which place that stream's work has ended before what comes now
+  u64 known[MOST_STREAMS];  // by number: up to which place that stream's work has ended before what comes now
 };
 struct WorkOrder {
   u32 work;  // 0: not known; else its stream's number above its place there
-  u64 known[MOST_ORDERED];
+  u64 known[MOST_STREAMS];
   const u32*
       branches;  // of a graph that has some: the numbers that they have, and the place of the graph on its stream
   u32 n_branches;

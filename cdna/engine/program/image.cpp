@@ -1,7 +1,7 @@
 // Loads program images (written by image.py): copies code, places data, resolves addresses.
-#include "facts.h"
+#include "isa/facts.h"
 #include "program.h"
-#include "run/joined.h"
+#include "joined.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,4 +194,12 @@ extern "C" int cdna_find_kernel(Program* p, const char* name) {
   for (u32 i = 0; i < p->n_kernels; i++)
     if (!strcmp(p->kernels[i].name, name)) return (int)i;
   return -1;
+}
+
+static u32 stack_bytes = 1024;  // hipLimitStackSize: of a work-item of kernels with a dynamic stack, at least
+extern "C" void cdna_set_stack_bytes(u32 bytes) { stack_bytes = bytes; }
+
+extern "C" u32 cdna_scratch_of(const KernelInfo& k) {
+  const u32 bytes = k.dynamic_stack && k.scratch_bytes < stack_bytes ? stack_bytes : k.scratch_bytes;
+  return (bytes + 3) & ~3u;  // scratch is interleaved by dwords
 }

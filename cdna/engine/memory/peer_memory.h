@@ -1,6 +1,6 @@
 // Which memory belongs to another GPU: what the runtime says of allocations. An access to it goes over a link.
 #pragma once
-#include "isa/core.h"
+#include "list.h"
 
 constexpr u32 MOST_PEERS = 16;  // numbered from 1; more share the last number
 
@@ -14,13 +14,8 @@ struct PeerRanges {
   u32 n;
 
   u32 peer_of(u64 address) const {  // 0: nobody's
-    u32 low = 0, high = n;
-    while (low < high) {
-      u32 middle = (low + high) / 2;
-      if (at[middle].base <= address) low = middle + 1;
-      else high = middle;
-    }
-    return low && address < at[low - 1].end ? at[low - 1].peer : 0;
+    const PeerRange* found = last_from(at, n, address);
+    return found && address < found->end ? found->peer : 0;
   }
 };
 // Of a launch on `device` of this process; to be freed. device_number: 0 where the launch does not say: then all memory

@@ -2,7 +2,7 @@
 // registers from the first to the last: in a row of instructions that is executed from its begin to its end, with nothing
 // between that touches the sums, or writes what the later ones multiply.
 #include "joined.h"
-#include "checks/check.h"
+#include "access.h"
 #include "isa/facts.h"
 #include "isa/matrix_joined.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // Loaded programs and what a launch of one of their kernels needs. Programs come as images, made by image.py.
 #pragma once
-#include "card.h"
-#include "core.h"
+#include "isa/card.h"
+#include "isa/core.h"
 
 struct KernelArgument {
   u32 offset, size, kind;  // kind: ArgumentKind
@@ -81,10 +81,10 @@ struct Program {
   u32 n_hazards;
   bool skips;               // it has an s_setvskip
   bool loads_to_lds;        // it has loads that go straight to the LDS
-  bool listed;              // its variables, among the memory of all launches; see check_report.cpp
+  bool listed;              // its variables, among the memory of all launches; see memory/registry.h
   Inst* noting[2];          // its code and its joined code for who asks who wrote what, or null: see run/written.h
-  Inst* joined;             // its code for who does not look between two instructions, or null: see run/joined.h
-  struct Access* accesses;  // made where they are first asked for, see check.h
+  Inst* joined;             // its code for who does not look between two instructions, or null: see joined.h
+  struct Access* accesses;  // made where they are first asked for, see access.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
   bool costs_known;
@@ -105,7 +105,7 @@ struct Launch {
   struct Checks* checks;             // see check.h; may be null
   u64 order_seed;                    // see order.h; 0: the card's order
   const Card* card;                  // null: chosen_card of the program's arch
-  u32 device_number;                 // of the process's, from 1 on; 0: not said, see time/peers.h
+  u32 device_number;                 // of the process's, from 1 on; 0: not said, see memory/peer_memory.h
   // results
   u32 status;  // LaunchStatus
   u32 fault_pc, fault_wave, fault_group[3];
@@ -124,14 +124,6 @@ Program* cdna_image_load(const u8* image, u64 bytes,
                          char* message);  // null with a message (256 bytes) if it does not fit this engine
 void cdna_program_destroy(Program*);
 int cdna_find_kernel(Program*, const char* name);  // index, or -1
-void cdna_launch(Program*, u32 kernel, Launch*);
-u64 cdna_launches();                     // that have ended well since the process began, noted by anybody or not
-void cdna_set_stack_bytes(u32 bytes);    // of each work-item of kernels with a dynamic stack, at least
-u32 cdna_scratch_of(const KernelInfo&);  // bytes of a work-item
-u32 cdna_worker_threads();               // started by the launches under way
-// Whether a fault at an address is over: memory that opens when it is asked for.
-void cdna_set_opens(AddressTest);
-// One wave over registers and LDS that the caller holds, without a launch; its status, a message of 256 bytes.
-u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 lds_bytes, u32 scratch_bytes, u32 mode,
-                  char* message);
+void cdna_set_stack_bytes(u32 bytes);              // of each work-item of kernels with a dynamic stack, at least
+u32 cdna_scratch_of(const KernelInfo&);            // bytes of a work-item
 }

@@ -1,5 +1,5 @@
 // What instructions touch: registers from the op's signature, the rest from its facts.
-#include "check.h"
+#include "access.h"
 #include <stdlib.h>
 
 // Registers of a destination type, as decode.py's TYPES has them.

@@ -1,5 +1,5 @@
 // The allocations that a runtime told of, and whose they are.
-#include "peers.h"
+#include "peer_memory.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -7,45 +7,35 @@ namespace {
 struct Owned {
   u64 base, end, owner;
 };
-Owned* owned;  // by base
-u32 n_owned, capacity;
+List<Owned> owned;  // by base
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-u32 place_of(u64 base) {
-  u32 at = n_owned;
-  while (at && owned[at - 1].base >= base) at--;
-  return at;
+u64 place_of(u64 base) {  // of the first that begins there or behind
+  return upto(owned.items, owned.count, base, [](const Owned& o) { return o.base + 1; });
 }
 }  // namespace
 
 extern "C" {
 void cdna_owner_add(u64 base, u64 bytes, u64 owner) {
   pthread_mutex_lock(&lock);
-  if (n_owned == capacity) {
-    capacity = capacity ? 2 * capacity : 64;
-    owned = (Owned*)realloc(owned, capacity * sizeof *owned);
-  }
-  u32 at = place_of(base);
-  memmove(owned + at + 1, owned + at, (n_owned++ - at) * sizeof *owned);
-  owned[at] = {base, base + bytes, owner};
+  owned.insert(place_of(base), {base, base + bytes, owner});
   pthread_mutex_unlock(&lock);
 }
 
 void cdna_owner_remove(u64 base) {
   pthread_mutex_lock(&lock);
-  u32 at = place_of(base);
-  if (at < n_owned && owned[at].base == base) memmove(owned + at, owned + at + 1, (--n_owned - at) * sizeof *owned);
+  const u64 at = place_of(base);
+  if (at < owned.count && owned[at].base == base) owned.remove(at);
   pthread_mutex_unlock(&lock);
 }
 }
 
 PeerRanges peers_of_launch(u32 device_number) {
   pthread_mutex_lock(&lock);
-  PeerRanges ranges = {(PeerRange*)calloc(n_owned + 1, sizeof(PeerRange)), 0};
+  PeerRanges ranges = {(PeerRange*)calloc(owned.count + 1, sizeof(PeerRange)), 0};
   u64 owners[MOST_PEERS] = {};
   u32 n_owners = 0;
-  for (u32 i = 0; i < n_owned; i++) {
-    const Owned& o = owned[i];
+  for (const Owned& o : owned) {
     if (o.owner <= OWN_DEVICES && (!device_number || o.owner == device_number)) continue;
     u32 peer = 0;
     while (peer < n_owners && owners[peer] != o.owner) peer++;

@@ -3,11 +3,13 @@
 // What is freed stays where it is for a while, so that a kernel that goes there is told of.
 // A tensor for the host in a process whose GPU is emulated is the host's still: of a block it is said whose it is.
 // Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
-#include "memory/watched_memory.h"
-#include "check.h"
-#include "memory/registry.h"
+#include "watched_memory.h"
+#include "registry.h"
+#include "unwritten.h"
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
