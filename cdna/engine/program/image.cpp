@@ -203,3 +203,11 @@ extern "C" u32 cdna_scratch_of(const KernelInfo& k) {
   const u32 bytes = k.dynamic_stack && k.scratch_bytes < stack_bytes ? stack_bytes : k.scratch_bytes;
   return (bytes + 3) & ~3u;  // scratch is interleaved by dwords
 }
+
+Inst* code_with_handler(const Program& p, u32 units, Handler handler) {
+  Inst* code = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
+  memcpy((void*)code, (const void*)p.code, sizeof(Inst) * (p.n_inst + 1));
+  for (u32 i = 0; i < p.n_inst; i++)
+    if (units >> op_facts(code[i].op).unit & 1) code[i].fn = handler;
+  return code;
+}

@@ -2,6 +2,7 @@
 #pragma once
 #include "isa/card.h"
 #include "isa/core.h"
+#include "isa/facts.h"
 
 struct KernelArgument {
   u32 offset, size, kind;  // kind: ArgumentKind
@@ -115,6 +116,9 @@ struct Launch {
 static inline u32 waves_per_group(const Launch& l) { return (l.block[0] * l.block[1] * l.block[2] + WAVE - 1) / WAVE; }
 enum LaunchStatus : u32 { LAUNCHED = 0, LAUNCH_FAULTED = 1, LAUNCH_CANCELLED = 2, LAUNCH_REFUSED = 3 };
 
+constexpr u32 VECTOR_UNITS = 1 << VECTOR_UNIT | 1 << MATRIX_UNIT | 1 << MEMORY_UNIT | 1 << LDS_UNIT;
+// A copy of a program's code with another handler for the instructions of some units (a mask).
+Inst* code_with_handler(const Program& p, u32 units, Handler handler);
 const Program* program_at(u64 address);  // whose data lies there; null: nobody's
 
 typedef bool (*AddressTest)(u64 address);
