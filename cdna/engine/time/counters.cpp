@@ -3,241 +3,13 @@
 //
 // Time. Of some workgroups, spread over the grid, every step is kept until the launch ends and it is known where the cache
 // model found each line; launch_time.h replays them.
-//
-// Polls. How often a wave asks whether something has come says how fast the emulation is, so it is left out: what a
-// wave executes from an s_sleep to the same s_sleep again, if it reads memory and changes nothing, nor the LDS, is not counted.
-// It is held back until that is clear.
-//
-// Samples (grid.h). Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
-// run: the first, which finds its caches cold, and two in the middle, of which the former warms the caches and the
-// latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
-// at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
-// memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
-// A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (kept.h), so
-// some of all that do not run otherwise do: what is counted is scaled to those that work, and where they show that
-// others have more or less to do than those that stand for them, by that too.
-// Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those
-// every workgroup runs, and where one has done more or less than those before it, its steps are kept too.
-// SAMPLE_PRODUCTS: only of kernels with matrix instructions and only of a grid of 13 rounds or more, as a router's is not.
-// Rounds may be unlike there: three or four pairs of them are spread over the grid, each for its part.
-#include "accesses.h"
-#include "costs.h"
+// Polls are left out (poll.cpp); of a large grid a sample runs (sample.cpp).
 #include "clock.h"
-#include "contended.h"
-#include "counters.h"
-#include "grid.h"
-#include "l1.h"
-#include "lane_patterns.h"
+#include "counting.h"
 #include "launch_time.h"
-#include "program/program.h"
-#include <pthread.h>
 #include <stdlib.h>
 
-namespace {
-constexpr u64 MOST_ENTRIES = 64ull << 20;                      // of traces at a time: 512 MiB
-constexpr u32 MOST_OF_POLL = 2048, MOST_LINES_OF_POLL = 4096;  // instructions, line accesses
-
-// What a wave has executed since it slept, which may be a poll.
-struct Held {
-  bool on, reads;
-  u32 sleep_pc;
-  u64 l1_reads, l1_hits;
-  struct Executed {
-    Step taken;
-    u32 lines;
-    InstructionCounters adds;
-  };
-  List<Executed> executed;
-  List<LineAccess> lines;
-};
-
-constexpr bool same_l1() {
-  for (const Card& card : CARDS)
-    if (card.l1_sets != CARDS[0].l1_sets || card.l1_bytes != CARDS[0].l1_bytes) return false;
-  return true;
-}
-static_assert(same_l1(), "the L1 is compiled in: all cards must have the same");
-
-struct Source;
-struct GroupCount {
-  GroupCount* next;  // of all that this thread made
-  u32 n_waves;
-  Recorded timed;  // whether its steps are kept, and as which
-  bool works;      // has asked for a line, recorded or not
-  Steps* steps;    // of each wave
-  u64 n_steps;     // of them all, also where they are not kept
-  Held** held;     // of each wave, none before its first s_sleep
-  Trace trace;
-  L1 l1;
-};
-
-constexpr u64 SCRATCH_MEMORY = 1ull << 48;  // beyond a host's addresses
-
-// Distinct lines of an access, each with the halves touched.
-struct Lines {
-  static constexpr u32 MOST = 2 * WAVE;  // that are kept
-  u32 n, segments, l1_cycles;
-  i32 behind[MOST];  // the first lane's
-  u8 halves[MOST];
-};
-
-struct Counting : Observer {
-  Source* source;
-  const Cost* costs;
-  const Facts** facts;
-  InstructionCounters* counters;
-  CounterTotals totals;
-  GroupCount* all;
-  Held* holding;  // of the wave whose instruction is counted, while that may be a poll
-  const Card* card;
-  ContendedLines atomics;
-  LanePatterns<LdsCycles, 8> in_lds;
-  LanePatterns<Lines, 7> in_memory;
-  InstructionCounters unseen;  // where what is not looked at goes
-  LaneAccess accesses[MAX_ACCESSES];
-  u64 lines[4 * WAVE];  // of one access: line << 2 | halves
-};
-
-struct Source : ObserverSource {
-  const Card* card;
-  Caches* caches;
-  SharedL1* l1s;  // of CUs
-  Program* program;
-  Cost* costs;
-  const Facts** facts;  // [n_inst]
-  InstructionCounters* counters;
-  CounterTotals totals;
-  pthread_mutex_t lock;
-  u32 attached, next_batch;
-  Grid grid;
-  Trace* traces;    // of workgroups that ended, by number
-  u32* ended;       // per batch
-  Timing* timings;  // [n_inst]
-  KeptGroups kept;
-  u32 n_inst, n_waves, l1_ways;  // of a workgroup's part of the L1
-  bool leaves_whole;
-  double* stalls;  // [n_inst][N_REASONS], see replay_cu
-  List<Span> spans;
-  ContendedLines atomics;
-  volatile u64 entries;  // alive in traces
-  u32 sample;            // asked for
-  bool light;            // only some workgroups have every instruction looked at
-  PeerRanges peers;
-};
-}  // namespace
-
-// --- lines -----------------------------------------------------------------------------------------
-
-// Distinct lines of an access, each with the halves touched; returns how many and adds up the halves. l1_cycles: the L1
-// takes as many lanes at a time as have 64 bytes, and a cycle for each half of a line that these ask for: lanes that are
-// farther apart are not joined (ROCm Compute Profiler, vL1D: an instruction whose neighbours lie in different lines makes
-// four times the requests).
-static u32 lines_apart(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
-  const u32 at_a_time = a.bytes <= 4 ? 16 : a.bytes <= 8 ? 8 : 4;
-  u64 together[2 * 16];
-  u32 n_together = 0, turn = ~0u;
-  u64 key[256];
-  u16 place[256];
-  u64 occupied[4] = {};
-  u32 n = 0;
-  u64 last = ~0ull, *previous = nullptr;
-  for (u64 m = a.lanes; m; m &= m - 1) {
-    const u32 lane = (u32)__builtin_ctzll(m);
-    u64 address = a.address[lane];
-    if (lane / at_a_time != turn) turn = lane / at_a_time, n_together = 0;
-    for (u64 s = address >> 6; s <= (address + a.bytes - 1) >> 6; s++) {
-      u64 line = s >> 1;
-      u32 known = n_together;
-      while (known && together[known - 1] != s) known--;
-      if (!known) together[n_together++] = s, ++*l1_cycles;
-      if (line != last) {
-        u32 h = (u32)(line * 0x9e3779b1u >> 7) & 255;
-        while ((occupied[h >> 6] >> (h & 63) & 1) && key[h] != line) h = (h + 1) & 255;
-        if (!(occupied[h >> 6] >> (h & 63) & 1)) {
-          occupied[h >> 6] |= 1ull << (h & 63);
-          key[h] = line;
-          place[h] = n;
-          c.lines[n++] = line << 2;
-        }
-        previous = &c.lines[place[h]];
-        last = line;
-      }
-      *previous |= 1 << (s & 1);
-    }
-  }
-  for (u32 i = 0; i < n; i++) *segments += __builtin_popcount(c.lines[i] & 3);
-  return n;
-}
-
-static u32 distinct_lines(Counting& c, const LaneAccess& a, u64* segments, u32* l1_cycles) {
-  if (!a.lanes) return 0;
-  const u64 first = a.address[__builtin_ctzll(a.lanes)], first_line = first / LINE_BYTES;
-  bool known = false;
-  Lines* kept = c.in_memory.of(a.address, a.lanes, (u32)(first % LINE_BYTES) << 8 | a.bytes, known);
-  if (known && kept->n) {
-    for (u32 i = 0; i < kept->n; i++) c.lines[i] = (first_line + kept->behind[i]) << 2 | kept->halves[i];
-    *segments += kept->segments;
-    *l1_cycles += kept->l1_cycles;
-    return kept->n;
-  }
-  const u64 segments_before = *segments;
-  const u32 cycles_before = *l1_cycles, n = lines_apart(c, a, segments, l1_cycles);
-  if (!kept) return n;
-  *kept = {n <= Lines::MOST ? n : 0, (u32)(*segments - segments_before), *l1_cycles - cycles_before, {}, {}};
-  for (u32 i = 0; i < kept->n; i++) {
-    kept->behind[i] = (i32)((c.lines[i] >> 2) - first_line);
-    kept->halves[i] = c.lines[i] & 3;
-  }
-  return n;
-}
-
-// Lanes that ask for different dwords of a line are served together, those that ask for the same one after the other:
-// with each lane served on its own, AITER's split-K kernels on an MI355X would take 7.3 us where 5.3 are published.
-static void count_atomics(Counting& c, const LaneAccess& a) {
-  constexpr u32 PLACES = 2 * WAVE;
-  u64 dword[PLACES], line[PLACES];
-  u16 lanes[PLACES] = {}, most[PLACES] = {};
-  auto place = [](const u64* keys, const u16* taken, u64 key) {
-    u32 at = (u32)(key * 0x9e3779b97f4a7c15ull >> 57);
-    while (taken[at] && keys[at] != key) at = (at + 1) % PLACES;
-    return at;
-  };
-  for (u64 m = a.lanes; m; m &= m - 1) {
-    u64 address = a.address[__builtin_ctzll(m)];
-    u32 d = place(dword, lanes, address / 4), l = place(line, most, address / LINE_BYTES);
-    dword[d] = address / 4;
-    line[l] = address / LINE_BYTES;
-    lanes[d]++;
-    if (lanes[d] > most[l]) most[l] = lanes[d];
-  }
-  for (u32 i = 0; i < PLACES; i++)
-    if (most[i]) c.atomics.add(line[i], most[i]);
-}
-
-static void record(Counting& c, GroupCount& g, LineAccess entry) {
-  Held* held = c.holding;
-  if (held && held->lines.count < MOST_LINES_OF_POLL) {
-    held->lines.add() = entry;
-    return;
-  }
-  Trace& t = g.trace;
-  g.works = true;
-  if (t.n == t.capacity) {
-    u64 more = 1024 + t.capacity / 8;  // twice as much is room for half of a batch
-    if (__atomic_add_fetch(&c.source->entries, more, __ATOMIC_RELAXED) > MOST_ENTRIES) {
-      __atomic_sub_fetch(&c.source->entries, more, __ATOMIC_RELAXED);
-      c.totals.unrecorded++;
-      return;
-    }
-    t.capacity += more;
-    t.entries = (LineAccess*)realloc(t.entries, t.capacity * sizeof *t.entries);
-  }
-  t.entries[t.n++] = entry;
-}
-
-// --- instructions ------------------------------------------------------------------------------------
-
-static u32 lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
+u32 count_lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
   if (!a.lanes) return 0;
   const bool writes = a.flags & WRITES, atomic = a.flags & ATOMIC;
   bool known = false;  // 16 bytes further, or a multiple of that, lanes meet in other banks alike
@@ -255,85 +27,12 @@ static u32 lds_instruction(Counting& c, Wave& w, const Inst& in, u32 pc, Instruc
   u64 conflicts = n.conflict_cycles;
   if (c.facts[pc]->does != DOES_LANES) {
     u32 parts = observed_accesses(w, in, *c.facts[pc], c.accesses);
-    for (u32 i = 0; i < parts; i++) cycles += lds_access(c, n, c.accesses[i]);
+    for (u32 i = 0; i < parts; i++) cycles += count_lds_access(c, n, c.accesses[i]);
   } else {
     cycles = 2;  // permutes and swizzles: a dword a lane through the banks
   }
   n.cycles += cycles;
   return both(cycles, (u32)(n.conflict_cycles - conflicts));
-}
-
-constexpr u32 MANY_LINES = 16;
-static bool in_one_set(const u64* lines, u32 n) {  // line << 2
-  for (u32 i = 1; i < n; i++)
-    if ((lines[i] >> 2) % L1::SETS != (lines[0] >> 2) % L1::SETS) return false;
-  return true;
-}
-
-// The lines of an access: asked of the L1, and of the L2 where that has not got them.
-static void touch_lines(Counting& c, GroupCount& g, const LaneAccess& a, const Inst& in, InstructionCounters& n,
-                        u64* segments, u32* l1_cycles) {
-  bool around_l1 = a.flags & (WRITES | ATOMIC) || in.flags & SC1;
-  u32 lines = distinct_lines(c, a, segments, l1_cycles);
-  for (u32 k = 0; k < lines; k++) {
-    u64 line = c.lines[k] >> 2, halves = c.lines[k] & 3, where = around_l1 ? AROUND : 0;
-    if (u64 peer = c.source->peers.n ? c.source->peers.peer_of(line * LINE_BYTES) : 0)
-      where |= peer << PEER_BIT | halves;
-    if (a.flags & READS) {
-      (c.holding ? c.holding->l1_reads : c.totals.l1_reads)++;
-      if (!around_l1 && g.l1.load(line, c.source->l1_ways)) {
-        (c.holding ? c.holding->l1_hits : c.totals.l1_hits)++;
-        continue;
-      }
-      record(c, g, line << 3 | where | (a.flags & ATOMIC ? ATOMIC_ACCESS : 0));
-    }
-    if (a.flags & WRITES) record(c, g, line << 3 | where | 4 | halves);
-  }
-  n.lines += lines;
-  if (lines >= MANY_LINES && in_one_set(c.lines, lines)) n.same_set_lines += lines;
-}
-
-// Dword k of each lane of an access to scratch, where the memory behind it has it: interleaved by lanes, each wave's behind
-// the one's before it, and a workgroup's where another one's was that has left the card.
-static LaneAccess scratch_dword(const Source& s, const Wave& w, const LaneAccess& a, u32 k) {
-  u64 wave = (u64)(w.wg->linear_id % s.grid.batch) * s.n_waves + w.id;
-  u64 base = SCRATCH_MEMORY + wave * s.totals.scratch_bytes * WAVE;
-  LaneAccess dword = a;
-  dword.bytes = 4;
-  for (u64 i = 0; i < WAVE; i++) dword.address[i] = base + (a.address[i] / 4 + k) * 4 * WAVE + 4 * i;
-  return dword;
-}
-
-static u32 memory_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in, u32 pc, InstructionCounters& n) {
-  const Facts& facts = *c.facts[pc];
-  u32 l1_cycles = 0, ideal = 0;
-  u32 parts = facts.space == NONE_SPACE ? 0 : observed_accesses(w, in, facts, c.accesses);
-  for (u32 i = 0; i < parts; i++) {
-    LaneAccess& a = c.accesses[i];
-    if (a.space == LDS_SPACE) {
-      if (&n == &c.unseen) continue;
-      u64 before = n.bytes;
-      lds_access(c, n, a);
-      if (facts.is(FACT_TO_LDS)) n.bytes = before;  // the same bytes that memory sends
-      continue;
-    }
-    u32 turns = 0;
-    u64 segments = 0, bytes = (u64)__builtin_popcountll(a.lanes) * a.bytes, least = (bytes + 63) / 64;
-    if (a.space == SCRATCH_SPACE) {
-      for (u32 k = 0; k < (a.bytes + 3) / 4; k++)
-        touch_lines(c, g, scratch_dword(*c.source, w, a, k), in, n, &segments, &turns);
-    } else {
-      if (a.flags & ATOMIC) count_atomics(c, a);
-      touch_lines(c, g, a, in, n, &segments, &turns);
-    }
-    if (least > segments || a.space == SCRATCH_SPACE) least = segments;
-    l1_cycles += turns > 4 ? turns : 4;
-    ideal += least > 4 ? (u32)least : 4;
-    n.segments += segments;
-    n.bytes += bytes;
-  }
-  n.cycles += l1_cycles;
-  return both(l1_cycles, ideal);
 }
 
 static u32 scalar_line(Counting& c, Wave& w, const Inst& in, u32 pc) {
@@ -348,7 +47,7 @@ static u32 count_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in
   const Cost cost = c.costs[pc];
   n.lanes += __builtin_popcountll(w.exec());
   switch (cost.unit) {
-    case MEMORY_UNIT: return memory_instruction(c, g, w, in, pc, n);
+    case MEMORY_UNIT: return count_memory(c, g, w, in, pc, n);
     case LDS_UNIT: return lds_instruction(c, w, in, pc, n);
     case SCALAR_MEMORY_UNIT: n.bytes += c.facts[pc]->bytes; return g.timed ? scalar_line(c, w, in, pc) : 0;
     case WAIT_UNIT: return (u32)in.offset & 0xffff;
@@ -356,16 +55,7 @@ static u32 count_instruction(Counting& c, GroupCount& g, Wave& w, const Inst& in
   }
 }
 
-static u32 steps_of(const Counting& c, u32 pc) { return c.costs[pc].unit == MEMORY_UNIT ? 2 : 1; }
-
-// lines: how many entries of the trace, from `first` on, are the instruction's.
-static void add_step(const Counting& c, GroupCount& g, u32 wave, Step step, u64 first, u32 lines) {
-  if (!g.timed) return;
-  g.steps[wave].add() = step;
-  if (c.costs[step.pc].unit == MEMORY_UNIT) g.steps[wave].add() = {(u32)first, lines};
-}
-
-static void add_up(InstructionCounters& to, const InstructionCounters& from) {
+void add_up(InstructionCounters& to, const InstructionCounters& from) {
   to.lanes += from.lanes;
   to.cycles += from.cycles;
   to.conflict_cycles += from.conflict_cycles;
@@ -376,52 +66,12 @@ static void add_up(InstructionCounters& to, const InstructionCounters& from) {
   to.polls += from.polls;
 }
 
-static void count_held(Counting& c, GroupCount& g, u32 wave, Held& held) {
-  held.on = false;
-  u64 first = g.trace.n;
-  for (u64 i = 0; i < held.executed.count; i++) {
-    const Held::Executed& one = held.executed[i];
-    add_up(c.counters[one.taken.pc], one.adds);
-    add_step(c, g, wave, one.taken, first, one.lines);
-    g.n_steps += steps_of(c, one.taken.pc);
-    first += one.lines;
-  }
-  for (u64 i = 0; i < held.lines.count; i++) record(c, g, held.lines[i]);
-  c.totals.l1_reads += held.l1_reads;
-  c.totals.l1_hits += held.l1_hits;
-}
-
-// The wave sleeps, which may end a poll and may begin one.
-static void sleep_again(Counting& c, GroupCount& g, u32 wave, u32 pc) {
-  Held*& held = g.held[wave];
-  if (!held) held = (Held*)calloc(1, sizeof(Held));
-  if (held->on && held->reads && held->sleep_pc == pc)
-    for (u64 i = 0; i < held->executed.count; i++) c.counters[held->executed[i].taken.pc].polls++;
-  else if (held->on) count_held(c, g, wave, *held);
-  held->on = true;
-  held->reads = false;
-  held->sleep_pc = pc;
-  held->executed.count = held->lines.count = 0;
-  held->l1_reads = held->l1_hits = 0;
-}
-
-// Whether what follows it is no poll any more: it changes what others see, or is what the wave is there for.
-static bool is_progress(const Counting& c, u32 pc) {
-  const u32 unit = c.costs[pc].unit;
-  return unit == MATRIX_UNIT || unit == BARRIER_UNIT || unit == END_UNIT ||
-         ((unit == MEMORY_UNIT || unit == LDS_UNIT) && access_flags(*c.facts[pc]) & WRITES);
-}
-
 static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   Counting& c = *(Counting*)o;
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
-  Held* held = g.held[w.id];
-  if (held && held->on) {
-    if (held->executed.count == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, w.id, *held);
-  }
-  if (held && held->on) {
+  if (Held* held = may_poll(c, g, w.id, pc)) {
     Held::Executed& one = held->executed.add();
     one = {{pc, 0}, 0, {}};
     u64 lines = held->lines.count;
@@ -435,7 +85,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   g.n_steps += steps_of(c, pc);
   if (!g.timed && g.n_steps > c.source->kept.long_from) g.timed = LATE;
   if (c.source->light && !g.timed) {
-    if (c.costs[pc].unit == MEMORY_UNIT) memory_instruction(c, g, w, in, pc, c.unseen);
+    if (c.costs[pc].unit == MEMORY_UNIT) count_memory(c, g, w, in, pc, c.unseen);
     return;
   }
   u64 first = g.trace.n;
@@ -531,51 +181,6 @@ static void on_group_ended(Observer* o, Workgroup& group) {
 }
 
 // --- launches ----------------------------------------------------------------------------------------
-
-template <class Is> static bool has(const Program& p, const KernelInfo& k, Is is) {  // such an instruction
-  u32 end = p.n_inst;
-  for (u32 i = 0; i < p.n_kernels; i++)
-    if (p.kernels[i].entry > k.entry && p.kernels[i].entry < end) end = p.kernels[i].entry;
-  for (u32 i = k.entry; i < end; i++)
-    if (is(i)) return true;
-  return false;
-}
-static bool has_products(const Source& s, const Program& p, const KernelInfo& k) {
-  return has(p, k, [&](u32 pc) { return s.costs[pc].unit == MATRIX_UNIT; });
-}
-// Whether atomics tell workgroups of others: they answer, and are not in the LDS.
-static bool has_answers(const Source& s, const Program& p, const KernelInfo& k) {
-  return has(p, k, [&](u32 pc) {
-    return s.facts[pc]->does == DOES_ATOMIC && s.costs[pc].unit == MEMORY_UNIT && p.code[pc].dst[0].kind == VGPR;
-  });
-}
-
-static void choose_sample(Source& s, const Program& p, const KernelInfo& k) {
-  const bool spread = s.sample == SAMPLE_PRODUCTS;
-  if (spread && (!s.grid.is_worth_spreading() || !has_products(s, p, k))) return;
-  s.no_products = true;
-  if (s.kept.all_come) return;
-  s.light = true;
-  for (u32 i = 0; i < p.n_inst; i++)
-    if (s.facts[i]->does == DOES_SLEEP) s.light = false;  // polls are told apart by looking at every instruction
-  s.grid.sample(spread);
-  s.chosen = s.grid.groups;
-  s.n_chosen = s.grid.n_groups;
-}
-
-// Of the grid as many workgroups as work; of a sample what they all ask of memory.
-static void scale_to_grid(Source& s) {
-  CounterTotals& t = s.totals;
-  if (const u32 working = s.grid.working()) t.groups = working;
-  else t.run = s.grid.groups ? s.n_chosen : s.grid.total, t.observed = s.light ? s.kept.all.count : t.run;
-  u64 steps = 0;
-  u32 observed = 0;
-  for (u64 i = 0; i < s.kept.all.count; i++)
-    if (s.kept.all[i].as == CHOSEN) steps += s.kept.all[i].n_steps, observed += s.kept.all[i].n_steps > 0;
-  t.run_work = s.grid.work_of_run();
-  t.observed_work = s.light ? s.grid.work_of(steps, observed) : t.run_work;
-  s.grid.scale(t.traffic);
-}
 
 static void prepare(Source& s, Program* p, const KernelInfo& k, const Launch* l) {
   s.program = p;
