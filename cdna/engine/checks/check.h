@@ -2,7 +2,8 @@
 //
 // check_wave.cpp runs waves and keeps the wait counters; global_access.cpp, global_race.cpp, check_bounds.cpp, check_lds.cpp
 // and check_lds_quick.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait; check_values.cpp and
-// check_unwritten.cpp follow what nothing has written; check_report.cpp holds memory ranges and findings.
+// check_unwritten.cpp follow what nothing has written; barrier_check.cpp finds barriers that are missed; findings.cpp tells all
+// of it, checked_launch.cpp holds what a launch has.
 #pragma once
 #include "isa/facts.h"
 #include "memory/stream_work.h"

@@ -2,6 +2,7 @@
 // registers while nothing in memory changes, in this launch and in the others under way. Waiting for another process is no
 // deadlock, nor is waiting for a thread of the program's that may still do something. A wave that comes to no access for
 // very long goes round without an end, too.
+#include "program/flow.h"
 #include "waits.h"
 #include <stdlib.h>
 #include <time.h>
@@ -70,23 +71,10 @@ static void suspect_all_launches() {
 
 // Whether control flow can lead from an instruction to the end of the kernel.
 static bool can_end(const Program& p, u32 from) {
-  u8* seen = (u8*)calloc(p.n_inst + 1, 1);
-  u32* pending = (u32*)malloc(4 * ((size_t)p.n_inst + 2));
-  u32 n = 0;
-  bool ends = false;
-  for (pending[n++] = from; n && !ends;) {
-    for (u32 i = pending[--n]; i < p.n_inst && !seen[i] && !ends; i++) {
-      seen[i] = 1;
-      const Facts& f = op_facts(p.code[i].op);
-      bool label = f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L');
-      ends = f.unit == END_UNIT || (f.does == DOES_JUMP && !label);
-      if (label && !seen[p.code[i].offset]) pending[n++] = (u32)p.code[i].offset;
-      if (f.does == DOES_JUMP) break;
-    }
-  }
-  free(pending);
-  free(seen);
-  return ends;
+  return flow_reaches(p, from, [&](u32 pc) {
+    const Facts& f = op_facts(p.code[pc].op);
+    return f.unit == END_UNIT || (f.does == DOES_JUMP && !branches_to_label(p.code[pc]));
+  });
 }
 
 // Instructions without an access: where there is no way out, and where there is one.

@@ -3,6 +3,7 @@
 // between that touches the sums, or writes what the later ones multiply.
 #include "joined.h"
 #include "access.h"
+#include "flow.h"
 #include "isa/facts.h"
 #include "isa/matrix_joined.h"
 #include <stdlib.h>
@@ -95,7 +96,7 @@ Inst* joined_code(Program& p) {
     const Inst& in = p.code[i];
     products += multiplies_in_place(in);
     if (op_facts(in.op).unit != BRANCH_UNIT) continue;
-    if (strchr(op_info(in.op).signature, 'L')) entered[(u32)in.offset < p.n_inst ? (u32)in.offset : p.n_inst] = 1;
+    if (branches_to_label(in)) entered[(u32)in.offset < p.n_inst ? (u32)in.offset : p.n_inst] = 1;
     else known = known && (is_call(in) || is_return(in));
   }
   for (u32 i = 0; i < p.n_kernels; i++)
