@@ -1,7 +1,7 @@
 """What the engine and Python share, read from the engine's headers: its structures, enumerations and functions.
 
 A header is the only place where they are written. The engine tells how its compiler lays the structures out
-(run/layout.cpp), and Python compares that with its own when it loads the engine.
+(run/abi_layout.cpp), and Python compares that with its own when it loads the engine.
 """
 
 from __future__ import annotations

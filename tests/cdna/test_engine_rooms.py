@@ -82,8 +82,8 @@ def test_each_room_uses_those_before_it() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "says"),
     [
-        ("engine/isa/wave.cpp", '#include "run/order.h"\n', ["isa/wave.cpp uses run/order.h, of a room above"]),
-        ("engine/run/order.h", '#include "isa/core.h"\n', []),
+        ("engine/isa/wave.cpp", '#include "run/seeded_order.h"\n', ["isa/wave.cpp uses run/seeded_order.h, of a room above"]),
+        ("engine/run/seeded_order.h", '#include "isa/core.h"\n', []),
         ("engine/isa/core.h", '#include "isa/core.h"\n', ["a circle: isa/core.h isa/core.h"]),
         ("hip/runtime/memory.cpp", '#include "memory/registry.h"\n', []),
         (
@@ -103,7 +103,7 @@ def test_each_room_uses_those_before_it() -> None:
 )
 def test_the_rule_itself(tmp_path: Path, path: str, text: str, says: list[str]) -> None:
     for name, kept in {
-        "engine/run/order.h": "",
+        "engine/run/seeded_order.h": "",
         "engine/isa/core.h": "",
         "engine/memory/registry.h": "void cdna_memory_is_lent();\n",
         path: text,

@@ -185,7 +185,7 @@ def test_what_readme_says_where_it_is_is_there() -> None:
     "path, text, lost",
     [
         ("cdna/a.py", "# see rtc.py\n", ["rtc.py"]),
-        ("cdna/a.py", '"""As engine/clock.cpp and engine/time/clock.cpp do."""\n', ["engine/clock.cpp"]),
+        ("cdna/a.py", '"""As engine/clock.cpp and engine/time/device_clock.cpp do."""\n', ["engine/clock.cpp"]),
         ("cdna/engine/run/a.cpp", "// isa/core.h, check.h, ../isa/core.h and checks/core.h\n", ["checks/core.h"]),
         ("forge/a.py", "x = 'rtc.py'  # or docs/none.md\n", ["docs/none.md"]),
     ],

@@ -12,7 +12,7 @@ import time
 
 from tests.support.assembled import program
 
-PLACES = 256  # clock.cpp's BEATS
+PLACES = 256  # device_clock.cpp's BEATS
 LIMIT_TICKS = 20_000_000  # 0.2 s
 ENDS_AT_ONCE = "s_nop 0"
 WAITS = f"""

@@ -1,5 +1,5 @@
 // Barriers that not all waves of a workgroup reach, or that they reach at different places.
-#include "check_order.h"
+#include "happens_before.h"
 #include "program/flow.h"
 
 // A wave that has ended without this barrier, though not before it: it has done what stands behind it. Waves that leave

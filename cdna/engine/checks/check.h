@@ -1,8 +1,8 @@
 // Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
 //
-// check_wave.cpp runs waves and keeps the wait counters; global_access.cpp, global_race.cpp, check_bounds.cpp, check_lds.cpp
-// and check_lds_quick.cpp look at memory accesses; check_stall.cpp tells a deadlock from a long wait; check_values.cpp and
-// check_unwritten.cpp follow what nothing has written; barrier_check.cpp finds barriers that are missed; findings.cpp tells all
+// check_wave.cpp runs waves and keeps the wait counters; global_access.cpp, global_race.cpp, bounds.cpp, lds_race.cpp
+// and lds_fast_path.cpp look at memory accesses; deadlock.cpp tells a deadlock from a long wait; uninitialised.cpp and
+// unwritten.cpp follow what nothing has written; barrier_check.cpp finds barriers that are missed; findings.cpp tells all
 // of it, checked_launch.cpp holds what a launch has.
 #pragma once
 #include "isa/facts.h"
@@ -35,8 +35,8 @@ struct Range : MemoryRange {
   const char* barred;        // why the launch's device does not reach what is there; null: it does
   volatile u32 written;      // the kernel writes there: set by its first store
   u64* writes;               // per dword: who wrote, who read last; see global_race.cpp
-  u64* reads;                // see check_readers.h
-  struct EarlyReads* early;  // what was read before the first write; see check_readers.h
+  u64* reads;                // see readers.h
+  struct EarlyReads* early;  // what was read before the first write; see readers.h
   bool reads_lost;           // not all of it
   u32* write_pc;             // and whether the writer has read there, HAS_READ
   struct ByteWrites* bytes;  // of dwords whose bytes several workgroups have stored: who stored each
@@ -67,7 +67,7 @@ struct Checks {
   bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
   bool has_polls;     // waves may wait for each other's words in LDS: then turns are short
   u32 n_groups;
-  struct Orders* orders;  // what happens before what by flags, see check_order.h
+  struct Orders* orders;  // what happens before what by flags, see happens_before.h
   struct Readers* readers;
   u32 clock;  // synchronising accesses so far
   u64 shadow_bytes;
@@ -115,7 +115,7 @@ struct Undefined {        // a register or a word of scratch, lane by lane; a sc
   u64 defined, computed;  // computed: undefined, and the result of arithmetic
   Origin origin;          // what: 0 if nothing has come there from elsewhere
 };
-struct Values {  // of check_values.cpp; registers that known_v and known_s do not have
+struct Values {  // of uninitialised.cpp; registers that known_v and known_s do not have
   Undefined v[512], s[128];
   Undefined* scratch;  // per dword
   u32 n_scratch;
@@ -135,7 +135,7 @@ struct WaveCheck {
   u64 kept;                             // of those, what seemed to leave the value that is there
   u64 dropped;                          // lanes whose access is outside, of a launch that goes on: it does not happen
   u64 spoilt;                           // lanes of an atomic that bring what nothing has written
-  // check_stall.cpp
+  // deadlock.cpp
   u64 stalled_at;  // progress when the wave last got its turn
   u32 idle_turns, snapshot_pc, polled_pc;
   u64 snapshot_light, snapshot_hash;
@@ -179,9 +179,9 @@ struct GroupCheck {
   u32 lds_bytes;
   u32 unwritten;           // 1 + the instruction that has read of memory, where nothing had, what was written here last
   bool unarrived;          // a wave has passed a barrier before its accesses to LDS had ended
-  struct LdsQuick* quick;  // see check_lds.h
+  struct LdsQuick* quick;  // see lds_race.h
   u64 moved_at;            // progress when the last barrier let waves go
-  u32 still_epoch;         // of check_stall.cpp: how many barriers had been passed when it last looked,
+  u32 still_epoch;         // of deadlock.cpp: how many barriers had been passed when it last looked,
   double still_since;      // and since when
   bool apart;              // two waves have waited at different barriers at once, the first such two:
   u32 apart_wave[2], apart_pc[2];
@@ -215,7 +215,7 @@ bool check_scalar(Wave& w, const Inst& in, const Access& x);
 // stream_race.cpp
 bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);
 bool check_stream_update(Wave& w, int lane, u64 from, u64 to, const Range& r);
-// check_unwritten.cpp. What an access has loaded: lanes that hold what nothing has written.
+// unwritten.cpp. What an access has loaded: lanes that hold what nothing has written.
 void note_loaded(Wave& w, const Inst& in, const Access& x);
 // Lanes of an atomic whose memory nothing has written. held: see before_atomic.
 u64 unwritten_lanes(const Wave& w, const Access& x, u64 lanes, const u64* held);

@@ -4,11 +4,11 @@
 // issue, loads and stores alike. lgkmcnt falls in order for LDS; scalar loads return in any order, so that only
 // lgkmcnt(0) waits for one. Flat accesses count in both. What vmcnt could not count is issued when one has
 // returned: with 63 loads behind it a load is back, and LLVM leaves its wait out (for LDS, with 15, it does not).
-#include "check_bits.h"
-#include "check_order.h"
-#include "under_way.h"
-#include "time/clock.h"
-#include "time/observe.h"
+#include "register_bits.h"
+#include "happens_before.h"
+#include "stores_in_flight.h"
+#include "time/device_clock.h"
+#include "time/observer.h"
 #include <stdlib.h>
 
 static bool overlap(const Touch& a, const Touch& b) {

@@ -1,6 +1,6 @@
 // A launch with checks: which memory it may touch, and the state of its workgroups, from its begin to its end.
-#include "check_order.h"
-#include "check_readers.h"
+#include "happens_before.h"
+#include "readers.h"
 #include "memory/watched_memory.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // What checks have found: how it is told, which findings are one, and which comes first.
 #include "check.h"
-#include "under_way.h"
+#include "stores_in_flight.h"
 #include <stdarg.h>
 
 u64 distance(const Range& r, u64 address) {

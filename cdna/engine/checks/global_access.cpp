@@ -1,8 +1,8 @@
 // Accesses to global memory, in vectors of lanes and scalar: which addresses they are, and the checks of them in turn.
 #include "isa/buffer.h"
 #include "memory/device_heap.h"
-#include "check_bounds.h"
-#include "check_order.h"
+#include "bounds.h"
+#include "happens_before.h"
 #include "global_race.h"
 
 // --- which addresses -----------------------------------------------------------------------------------

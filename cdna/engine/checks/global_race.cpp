@@ -1,13 +1,13 @@
 // Races in global memory, between workgroups and between waves of one.
 //
 // A race is a plain store that changes a value which another workgroup, or another wave of the same one with no barrier
-// in between, stores or reads too, where no flag orders the two (check_order.cpp). Accesses with a scope (sc0, sc1) and
+// in between, stores or reads too, where no flag orders the two (happens_before.cpp). Accesses with a scope (sc0, sc1) and
 // atomics are synchronisation, not data: they do not race with each other. A plain load of what another workgroup changes
 // by one does, unless it only polls, or looks before an atomic of its own.
 #include "global_race.h"
-#include "check_bounds.h"
-#include "check_order.h"
-#include "check_readers.h"
+#include "bounds.h"
+#include "happens_before.h"
+#include "readers.h"
 #include <stdlib.h>
 
 // A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several waves, 9:6 wave, 21:10

@@ -1,6 +1,6 @@
 // Races in global memory: see global_race.cpp.
 #pragma once
-#include "under_way.h"
+#include "stores_in_flight.h"
 
 constexpr u32 MAX_CLOCK = 0xfffff;  // of a launch, from which on no race is looked for
 u64 now_of(const Wave& w);          // what is noted of an access of this wave

@@ -1,7 +1,7 @@
 // What one stream's work and another's touch, one of them by a write that changes it, with nothing between the two that
 // orders them (memory/stream_work.h).
 #include "memory/stream_work.h"
-#include "under_way.h"
+#include "stores_in_flight.h"
 
 // A store of whole dwords: bytes beside each other may be different streams'.
 static bool check_store(Wave& w, const StoredLanes& stored, int lane, const Range& r) {

@@ -1,5 +1,5 @@
 // The emulated compute unit: architectural state, decoded instructions, and the helpers that the families of instructions
-// in this folder (salu.cpp, valu32.cpp, global.cpp, lds.cpp, matrix.cpp, ...) are written with.
+// in this folder (salu.cpp, valu32.cpp, global.cpp, lds.cpp, mfma.cpp, ...) are written with.
 //
 // A vector register is 64 consecutive dwords, one per lane, so a lane-wise instruction is a loop of 64
 // that the compiler vectorises; a 64-bit operand is two such registers in a row (low, then high).
@@ -115,7 +115,7 @@ struct Workgroup {
   Launch* launch;
   const Card* card;
   u64 idle_rounds;
-  void* observed;            // what an observer keeps of it, see observe.h
+  void* observed;            // what an observer keeps of it, see observer.h
   struct GroupCheck* check;  // null: the launch has no checks, see check.h
   volatile u64* progress;    // of its checks: counts what changes for other waves
   bool hands_over;           // to another workgroup: a check wants to see what that one does with a flag
@@ -139,7 +139,7 @@ struct alignas(64) Wave {
   u32 id;             // within the workgroup
   u64* executed;      // per instruction, of this thread
   char* fault;        // where a handler writes why it stopped with FAULTED (256 bytes)
-  u64 clock;          // cycles: when it is, see clock.h; as of its last turn, while it runs
+  u64 clock;          // cycles: when it is, see device_clock.h; as of its last turn, while it runs
   u32 clock_read;     // ClockRead, of a wave AT_CLOCK
   u32 clock_reads;    // since it last let others run, and so many instructions:
   u32 since_yield;

@@ -8,7 +8,7 @@
 //   twice the depth       B k in runs of 8: 8*(G*(e/8) + g) + e%8, G lane groups. Groups of A as above for
 //   (gfx950)              16-bit data, as in wide_group() for 8-bit data: measured on an MI350 by AMD's FpSan
 //                         tests. They have no integer shape; i8 is taken to lie as fp8 does.
-#include "matrix.h"
+#include "mfma.h"
 
 // 8-bit data at twice the depth: the group of A that is n-th in lane group g.
 template <int N> static int wide_group(int g, int n) {

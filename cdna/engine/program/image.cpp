@@ -1,7 +1,7 @@
 // Loads program images (written by image.py): copies code, places data, resolves addresses.
 #include "isa/facts.h"
 #include "program.h"
-#include "joined.h"
+#include "joined_products.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

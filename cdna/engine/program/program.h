@@ -84,7 +84,7 @@ struct Program {
   bool loads_to_lds;        // it has loads that go straight to the LDS
   bool listed;              // its variables, among the memory of all launches; see memory/registry.h
   Inst* noting[2];          // its code and its joined code for who asks who wrote what, or null: see run/written.h
-  Inst* joined;             // its code for who does not look between two instructions, or null: see joined.h
+  Inst* joined;             // its code for who does not look between two instructions, or null: see joined_products.h
   struct Access* accesses;  // made where they are first asked for, see access.h
   Program* next;            // of all that are loaded
   u16* costs;               // see clock_costs
@@ -102,9 +102,9 @@ struct Launch {
   u32 cooperative;                   // workgroups may wait for all others: every one of them is live at once
   u64* executed;                     // [n_inst] executed wave instructions, added up over threads; may be null
   volatile u32* cancel;              // set non-zero by the host to stop the launch; may be null
-  struct ObserverSource* observers;  // see observe.h; may be null
+  struct ObserverSource* observers;  // see observer.h; may be null
   struct Checks* checks;             // see check.h; may be null
-  u64 order_seed;                    // see order.h; 0: the card's order
+  u64 order_seed;                    // see seeded_order.h; 0: the card's order
   const Card* card;                  // null: chosen_card of the program's arch
   u32 device_number;                 // of the process's, from 1 on; 0: not said, see memory/peer_memory.h
   // results

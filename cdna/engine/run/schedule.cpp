@@ -1,9 +1,9 @@
 // Which workgroup a thread runs, and for how long: a thread keeps a set of live ones. It runs one until every wave of it has
 // ended; where all of a workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup
 // aside and starts or resumes another, so that waves which wait for other workgroups make progress. Where all of them wait,
-// it leaves its core to others: what they wait for may come from another process (clock.cpp).
+// it leaves its core to others: what they wait for may come from another process (device_clock.cpp).
 #include "checks/check.h"
-#include "checks/under_way.h"
+#include "checks/stores_in_flight.h"
 #include "thread.h"
 #include <stdlib.h>
 #include <xmmintrin.h>

@@ -1,10 +1,10 @@
 // A host thread that runs workgroups of a launch, and what the files of this room do with it.
 #pragma once
-#include "checks/waits.h"
+#include "checks/live_launches.h"
 #include "hostcall.h"
-#include "order.h"
-#include "time/clock.h"
-#include "time/observe.h"
+#include "seeded_order.h"
+#include "time/device_clock.h"
+#include "time/observer.h"
 #include <setjmp.h>
 
 struct Thread {

@@ -3,7 +3,7 @@
 // A watched launch runs on the calling thread alone: what is called may be Python, whose lock the caller may hold.
 #pragma once
 #include "program/program.h"
-#include "time/observe.h"
+#include "time/observer.h"
 
 constexpr u32 MAX_WATCHES = 32, ANY_ONE = ~0u, NO_PC = ~0u;
 

@@ -3,7 +3,7 @@
 #include "isa/facts.h"
 #include "isa/memory.h"
 #include "memory/list.h"
-#include "time/accesses.h"
+#include "time/lane_accesses.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 // Counters of a launch: what each instruction cost, what memory traffic it made, and how long its workgroups
-// would take alone on a CU. An observer (observe.h) for each host thread, added up when the launch ends.
+// would take alone on a CU. An observer (observer.h) for each host thread, added up when the launch ends.
 //
 // Time. Of some workgroups, spread over the grid, every step is kept until the launch ends and it is known where the cache
 // model found each line; launch_time.h replays them.
 // Polls are left out (poll.cpp); of a large grid a sample runs (sample.cpp).
-#include "clock.h"
+#include "device_clock.h"
 #include "counting.h"
 #include "launch_time.h"
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // What counters.cpp gives for a launch.
 #pragma once
-#include "kept.h"
+#include "recorded_groups.h"
 #include "launch_time.h"
-#include "observe.h"
+#include "observer.h"
 
 struct InstructionCounters {
   u64 unit, unit_cycles;  // of one execution; memory and LDS: `cycles` instead

@@ -1,10 +1,10 @@
 // What counts a launch: an observer for each host thread, and what they add up to. See counters.cpp.
 #pragma once
-#include "accesses.h"
-#include "contended.h"
+#include "lane_accesses.h"
+#include "contended_atomics.h"
 #include "costs.h"
 #include "counters.h"
-#include "grid.h"
+#include "sampled_grid.h"
 #include "l1.h"
 #include "lane_patterns.h"
 #include <pthread.h>
@@ -90,7 +90,7 @@ struct Source : ObserverSource {
 
 // What an instruction's step says beside which it is: see replay.h.
 u32 count_memory(Counting&, GroupCount&, Wave&, const Inst&, u32 pc, InstructionCounters&);  // line_accesses.cpp
-u32 count_lds_access(Counting&, InstructionCounters&, const LaneAccess&);  // cycles
+u32 count_lds_access(Counting&, InstructionCounters&, const LaneAccess&);                    // cycles
 void record_line(Counting&, GroupCount&, LineAccess);
 void add_up(InstructionCounters& to, const InstructionCounters& from);
 static inline u32 steps_of(const Counting& c, u32 pc) { return c.costs[pc].unit == MEMORY_UNIT ? 2 : 1; }

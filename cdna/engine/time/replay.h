@@ -2,7 +2,7 @@
 #pragma once
 #include "caches.h"
 #include "memory/list.h"
-#include "timing.h"
+#include "latencies.h"
 
 // One executed instruction. amount: cycles of the L1 or the LDS (lower half; upper half: those that its bytes would need of
 // the L1, those that bank conflicts took of the LDS), address of a scalar load's line. A memory instruction

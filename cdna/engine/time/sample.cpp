@@ -1,9 +1,9 @@
-// Samples (grid.h). Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
+// Samples (sampled_grid.h). Of a grid of many rounds (a round, here a batch: the workgroups that fit on the card at the same time) three
 // run: the first, which finds its caches cold, and two in the middle, of which the former warms the caches and the
 // latter stands for all but the first. In those only the workgroups whose time is taken have every instruction looked
 // at, of the others the lines that they ask of the L2. No matrix instruction computes, so what the kernel leaves in
 // memory is of no use, and whatever decides by it goes astray. What is counted is scaled to the grid.
-// A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (kept.h), so
+// A grid may be an upper bound, whose last workgroups find nothing to do. Those that ask for no line count as none (recorded_groups.h), so
 // some of all that do not run otherwise do: what is counted is scaled to those that work, and where they show that
 // others have more or less to do than those that stand for them, by that too.
 // Not of kernels whose workgroups learn from an atomic what to do (the last of a tile adds up what all have left): of those

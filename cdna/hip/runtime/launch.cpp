@@ -13,7 +13,7 @@ static u32 host_threads() {
   return n;
 }
 
-// See the engine's order.h; 0: the card's order.
+// See the engine's seeded_order.h; 0: the card's order.
 static u64 order_seed() {
   const char* text = getenv("CDNA_ORDER_SEED");
   if (!text || !*text) return 0;

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <time.h>
 #include "run/launch.h"
-#include "time/clock.h"
+#include "time/device_clock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

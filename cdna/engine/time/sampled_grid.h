@@ -5,7 +5,7 @@
 // run otherwise, tell how many workgroups find something to do, and how much. Workgroups are numbered as they run.
 #pragma once
 #include "caches.h"
-#include "kept.h"
+#include "recorded_groups.h"
 
 struct Grid {
   u32 total, batch, n_batches;  // workgroups; of a batch; batches that run

@@ -1,5 +1,5 @@
 // Where an access may go: which range holds it, and what lies at an address that none holds.
-#include "check_bounds.h"
+#include "bounds.h"
 #include "memory/watched_memory.h"
 #include "memory/device_heap.h"
 #include <errno.h>

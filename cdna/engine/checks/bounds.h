@@ -1,4 +1,4 @@
-// Which range holds an address, see check_bounds.cpp.
+// Which range holds an address, see bounds.cpp.
 #pragma once
 #include "check.h"
 

@@ -3,7 +3,7 @@
 // deadlock, nor is waiting for a thread of the program's that may still do something. A wave that comes to no access for
 // very long goes round without an end, too.
 #include "program/flow.h"
-#include "waits.h"
+#include "live_launches.h"
 #include <stdlib.h>
 #include <time.h>
 

@@ -11,7 +11,7 @@
 // What is handed on are stamps: a wave's accesses before a count of the launch's clock. Of stores by many lanes, which are
 // data more than flags, where stamps become too many, and where other processes share the memory, only the old rule is
 // asked: any release before any acquire.
-#include "check_order.h"
+#include "happens_before.h"
 #include "memory/registry.h"
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 // bf16 matrix instructions by the host's products of bf16 pairs: two multiply-adds in one, of registers as they are.
 //
 // vdpbf16ps adds the product of the upper halves, then that of the lower, each rounded to nearest even: the halves change
-// places here, so that k comes in order. Where it may differ from two fused multiply-adds, matrix.h multiplies: it takes and
+// places here, so that k comes in order. Where it may differ from two fused multiply-adds, mfma.h multiplies: it takes and
 // gives 0 for denormals of f32, and what it makes of infinities and NaN nobody has promised.
 #pragma once
-#include "matrix.h"
-#include "matrix_joined.h"
+#include "mfma.h"
+#include "mfma_joined.h"
 #include "memory.h"
 
 template <int N, int BLOCKS> constexpr u32 ALL_PIECES = (1u << BLOCKS * (N / ROWS_AT_A_TIME<N>)) - 1;
@@ -71,7 +71,7 @@ template <int ROWS, int COLUMNS> static inline bool middling(const f32x16 (&c)[R
   return !__builtin_bit_cast(u16, __builtin_convertvector(other, bool16));
 }
 
-// As multiply_block of matrix.h, of n products; `at(pair)` is where a pair of k lies in a and in b, which take SIZE dwords a
+// As multiply_block of mfma.h, of n products; `at(pair)` is where a pair of k lies in a and in b, which take SIZE dwords a
 // product. False, and nothing done: C is not plain.
 template <int ROWS, int COLUMNS, int PAIRS, int SIZE, class At, class Offset>
 __attribute__((always_inline)) static inline bool multiply_pairs_block(const u32* a, const u32* b, int n,

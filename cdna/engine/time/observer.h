@@ -2,7 +2,7 @@
 //
 // Handlers know nothing of it. Where a launch has an observer, waves run in a loop of their own (run_observed
 // in launch.cpp) that calls it before each instruction; a launch without one runs the plain loop, at full
-// speed. accesses.h tells which addresses an instruction is about to access.
+// speed. lane_accesses.h tells which addresses an instruction is about to access.
 #pragma once
 #include "isa/core.h"
 

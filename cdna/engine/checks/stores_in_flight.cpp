@@ -1,6 +1,6 @@
-// See under_way.h. Who waits has not stored yet either, so no two wait for each other: one at a time waits for those that
+// See stores_in_flight.h. Who waits has not stored yet either, so no two wait for each other: one at a time waits for those that
 // go on, and those behind it in the queue stand still, which lets it read what they store.
-#include "under_way.h"
+#include "stores_in_flight.h"
 #include <unistd.h>
 
 namespace {

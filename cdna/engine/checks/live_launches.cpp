@@ -1,7 +1,7 @@
 // Where the waves of the launches under way are, and what they wait for.
 //
 // Another thread, or a signal's handler, looks at waves that run meanwhile: it may find one a few instructions further.
-#include "waits.h"
+#include "live_launches.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>

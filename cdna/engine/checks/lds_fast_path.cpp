@@ -2,9 +2,9 @@
 // other wave has accessed since the last barrier, but for reads of what is only read.
 //
 // What waves have accessed is kept as bitmaps of dwords. At the first access that meets another wave's, or needs a
-// closer look for another reason, all accesses since the barrier go to check_lds.cpp, which knows bytes, instructions
+// closer look for another reason, all accesses since the barrier go to lds_race.cpp, which knows bytes, instructions
 // and counters, and everything until the next barrier as well.
-#include "check_lds.h"
+#include "lds_race.h"
 #include <stdlib.h>
 
 namespace {

@@ -1,4 +1,4 @@
-// What the two files that look at LDS accesses share, see check_lds.cpp and check_lds_quick.cpp.
+// What the two files that look at LDS accesses share, see lds_race.cpp and lds_fast_path.cpp.
 #pragma once
 #include "check.h"
 
@@ -19,7 +19,7 @@ struct LdsAccess {
 // the wave.
 bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* data);
 
-// --- check_lds_quick.cpp -----------------------------------------------------------------------------
+// --- lds_fast_path.cpp -----------------------------------------------------------------------------
 
 struct LdsQuick;
 LdsQuick* quick_create(u32 lds_bytes, u32 n_waves);

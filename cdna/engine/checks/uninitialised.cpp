@@ -7,10 +7,10 @@
 // whatever else an instruction writes counts as defined. Only where such a value decides what happens is there a
 // finding. LDS holds what somebody meant to read: of that whatever an instruction makes is undefined, and what is stored
 // to global memory is a finding though it was only moved; stored to LDS, nothing has been written there. What was read of
-// memory may be anything's padding: it may be stored anywhere, and check_unwritten.cpp follows it. What has been read
+// memory may be anything's padding: it may be stored anywhere, and unwritten.cpp follows it. What has been read
 // ahead and is then not chosen is no fault: merges, halos and scans are written so.
 #include "isa/buffer.h"
-#include "check_values.h"
+#include "uninitialised.h"
 #include <stdlib.h>
 
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes) {

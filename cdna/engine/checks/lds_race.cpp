@@ -3,12 +3,12 @@
 //
 // Two accesses of different waves race if neither a barrier nor a flag lies between them and one of them is a write that
 // changes what is there. A read that a wave has not waited for when it passes a barrier goes on behind it. A flag is a place that a wave polls, or that single lanes change by atomics: who reads it has seen
-// what its writers did before. While no two waves' accesses since the last barrier meet, check_lds_quick.cpp knows that nothing is wrong. Where
+// what its writers did before. While no two waves' accesses since the last barrier meet, lds_fast_path.cpp knows that nothing is wrong. Where
 // they do, who accessed what is kept here, per granule of 16 bytes as long as every access covers a whole one, else per
 // dword.
 #include "isa/memory.h"
-#include "check_lds.h"
-#include "check_order.h"
+#include "lds_race.h"
+#include "happens_before.h"
 #include <stdlib.h>
 
 struct LdsCell {

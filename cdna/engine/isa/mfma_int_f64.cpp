@@ -1,5 +1,5 @@
 // Dense matrix instructions with i32 and f64 results.
-#include "matrix.h"
+#include "mfma.h"
 
 // Sums of at most 64 products of bytes stay below 2^24: exact in f32. C is added in i32.
 template <int N, int BLOCKS, int REGISTERS> static void mfma_i8(Wave& w, const Inst& in) {

@@ -1,11 +1,11 @@
 // Which matrix products follow each other so that their sums, which are read and written by each, can stay in the host's
 // registers from the first to the last: in a row of instructions that is executed from its begin to its end, with nothing
 // between that touches the sums, or writes what the later ones multiply.
-#include "joined.h"
+#include "joined_products.h"
 #include "access.h"
 #include "flow.h"
 #include "isa/facts.h"
-#include "isa/matrix_joined.h"
+#include "isa/mfma_joined.h"
 #include <stdlib.h>
 
 namespace {

@@ -1,5 +1,5 @@
 // What memory instructions access, for observers.
-#include "accesses.h"
+#include "lane_accesses.h"
 #include "isa/buffer.h"
 
 u8 access_flags(const Facts& f) {

@@ -1,5 +1,5 @@
 // The clock: when workgroups start, what a wave reads, and what moves it while everybody polls.
-#include "clock.h"
+#include "device_clock.h"
 #include "costs.h"
 #include "program/program.h"
 #include <errno.h>

@@ -4,10 +4,10 @@
 // host, need not be watched, and whoever copies it hands it on. A load that finds the word leaves its lane undefined.
 // What an instruction makes of such a lane is asked of the instruction: it is executed with other numbers in the lane's
 // place, and where the result is another one it is undefined. A store of an undefined lane leaves UNWRITTEN in memory
-// again, and an atomic on it leaves it. Told is what decides an address, a branch or lanes (check_values.cpp), and what
+// again, and an atomic on it leaves it. Told is what decides an address, a branch or lanes (uninitialised.cpp), and what
 // the host reads. Whole dwords count, and of dwords that are put together of several parts none of which is defined. Another
 // value is taken for the word once in 2^32 random dwords, and never where they are numbers of f16, bf16 or f32.
-#include "check_values.h"
+#include "uninitialised.h"
 #include "isa/memory.h"
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "grid.h"
+#include "sampled_grid.h"
 #include <stdlib.h>
 
 void Grid::whole(u32 n_workgroups, u32 of_batch) {

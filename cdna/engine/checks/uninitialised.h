@@ -1,7 +1,7 @@
-// Registers of which some lanes, or bits, are undefined, for the files that follow them: check_values.cpp, and
-// check_unwritten.cpp of what was read of memory.
+// Registers of which some lanes, or bits, are undefined, for the files that follow them: uninitialised.cpp, and
+// unwritten.cpp of what was read of memory.
 #pragma once
-#include "check_bits.h"
+#include "register_bits.h"
 #include <string.h>
 
 enum What : u32 {

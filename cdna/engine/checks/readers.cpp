@@ -1,6 +1,6 @@
 // Sets of readers. A tile is read by whole waves, so that its dwords go from set to set together: the step from a set by a
 // cell to the next is made once, and found again for each of them.
-#include "check_readers.h"
+#include "readers.h"
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// Matrix products that are done together with those behind them: program/joined.cpp finds them.
+// Matrix products that are done together with those behind them: program/joined_products.cpp finds them.
 #pragma once
 #include "core.h"
 

@@ -1,4 +1,4 @@
-#include "timing.h"
+#include "latencies.h"
 #include "costs.h"
 
 // LLVM, GCNHazardRecognizer: a matrix instruction's result may be read three wait states after its last pass.

@@ -1,4 +1,4 @@
-// Where the waves of the launches under way are, and what they wait for: see waits.cpp.
+// Where the waves of the launches under way are, and what they wait for: see live_launches.cpp.
 #pragma once
 #include "check.h"
 

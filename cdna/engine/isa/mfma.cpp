@@ -1,6 +1,6 @@
 // Dense matrix instructions with f32 results: f32, xf32, f16, bf16 and fp8 operands.
-#include "matrix.h"
-#include "matrix_pairs.h"
+#include "mfma.h"
+#include "mfma_pairs.h"
 
 // XF32: f32 cut off to 10 bits of mantissa, as measured on an MI300X (microsoft/MMA-Sim).
 struct XF32 {

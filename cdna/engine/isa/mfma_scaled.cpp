@@ -5,7 +5,7 @@
 // from 64 (N = 16) or 32 (N = 32) further on. A scale is one E8M0 byte for 32 consecutive k of a row,
 // whatever the format: lane l supplies that of k = 32*g..32*g+31 (AMD's "Matrix Core Programming on CDNA3
 // and CDNA4"; Triton's dot_scaled counts on the same).
-#include "matrix.h"
+#include "mfma.h"
 
 enum LowFormat { FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4 };
 

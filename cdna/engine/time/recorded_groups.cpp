@@ -1,4 +1,4 @@
-#include "kept.h"
+#include "recorded_groups.h"
 #include <stdlib.h>
 
 u32 KeptGroups::kind_of(u64 n_steps) {

@@ -1,4 +1,4 @@
-// What happens before what across waves, by flags: see check_order.cpp.
+// What happens before what across waves, by flags: see happens_before.cpp.
 #pragma once
 #include "check.h"
 
