@@ -114,7 +114,6 @@ struct Workgroup {
   Wave* waves;
   Launch* launch;
   const Card* card;
-  u64 idle_rounds;
   void* observed;            // what an observer keeps of it, see observer.h
   struct GroupCheck* check;  // null: the launch has no checks, see check.h
   volatile u64* progress;    // of its checks: counts what changes for other waves

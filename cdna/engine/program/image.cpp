@@ -42,33 +42,13 @@ static u64 target(const Program& p, u32 section, i64 offset) {
   return section == ~0u ? CODE_BASE + 8 * (u64)offset : (u64)p.sections[section] + offset;
 }
 
-extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
-  Program* p = (Program*)calloc(1, sizeof(Program));
-  p->blob = allocate(bytes);
-  memcpy(p->blob, image, bytes);
-  Reader r = {p->blob};
-  u64 magic = r.get<u64>();
-  u32 inst_bytes = r.get<u32>();
-  if (magic != MAGIC || inst_bytes != sizeof(Inst)) {
-    snprintf(message, 256, "not a program image of this version of the emulated device: rebuild it");
-    free(p->blob);
-    free(p);
-    return nullptr;
-  }
-  p->n_inst = r.get<u32>();
-  p->n_vgpr = r.get<u32>();
-  if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
-  p->first_accumulation = r.get<u32>();
-  memcpy(p->arch, r.p, 16);
-  r.p += 16;
-  p->arch_number = arch_number(p->arch);
-
+// Data sections, with the addresses in them.
+static void read_sections(Program* p, Reader& r) {
   p->n_sections = r.get<u32>();
   p->sections = (u8**)calloc(p->n_sections + 1, sizeof(u8*));
   p->section_bytes = (u32*)calloc(p->n_sections + 1, sizeof(u32));
   for (u32 i = 0; i < p->n_sections; i++) {
     u32 size = r.get<u32>();
-    p->sections[i] = nullptr;
     p->section_bytes[i] = size;
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, size + 256)) abort();
@@ -82,7 +62,9 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     u64 address = target(*p, to, r.get<i64>());
     memcpy(p->sections[section] + offset, &address, size < 8 ? size : 8);
   }
+}
 
+static void read_code(Program* p, Reader& r) {
   p->code = (Inst*)allocate(sizeof(Inst) * (p->n_inst + 1));
   const u8* code = r.p;
   memcpy((void*)p->code, code, sizeof(Inst) * p->n_inst);
@@ -112,7 +94,9 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     Operand& o = operand < 2 ? p->code[index].dst[operand] : p->code[index].src[operand - 2];
     o.lo = high ? (u32)(address >> 32) : (u32)address;
   }
+}
 
+static void read_kernels_and_symbols(Program* p, Reader& r) {
   p->n_kernels = r.get<u32>();
   p->kernels = (KernelInfo*)calloc(p->n_kernels + 1, sizeof(KernelInfo));
   for (u32 i = 0; i < p->n_kernels; i++) {
@@ -134,6 +118,9 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     s.address = p->sections[section] + r.get<u32>();
     s.size = r.get<u32>();
   }
+}
+
+static void read_texts(Program* p, Reader& r) {
   p->where = (const char**)calloc(p->n_inst + 1, sizeof(char*));
   for (u32 i = 0; i < p->n_inst; i++) p->where[i] = r.text();
   p->where[p->n_inst] = "the end of the code";
@@ -145,6 +132,32 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     p->hazards[i].doubt = r.get<u32>();
     p->hazards[i].message = r.text();
   }
+}
+
+extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
+  Program* p = (Program*)calloc(1, sizeof(Program));
+  p->blob = allocate(bytes);
+  memcpy(p->blob, image, bytes);
+  Reader r = {p->blob};
+  u64 magic = r.get<u64>();
+  u32 inst_bytes = r.get<u32>();
+  if (magic != MAGIC || inst_bytes != sizeof(Inst)) {
+    snprintf(message, 256, "not a program image of this version of the emulated device: rebuild it");
+    free(p->blob);
+    free(p);
+    return nullptr;
+  }
+  p->n_inst = r.get<u32>();
+  p->n_vgpr = r.get<u32>();
+  if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
+  p->first_accumulation = r.get<u32>();
+  memcpy(p->arch, r.p, 16);
+  r.p += 16;
+  p->arch_number = arch_number(p->arch);
+  read_sections(p, r);
+  read_code(p, r);
+  read_kernels_and_symbols(p, r);
+  read_texts(p, r);
   p->joined = joined_code(*p);
   pthread_mutex_lock(&programs_lock);
   p->next = programs;
