@@ -13,71 +13,47 @@
 // asked: any release before any acquire.
 #include "happens_before.h"
 #include "memory/registry.h"
+#include "memory/table.h"
 #include <stdlib.h>
 
 namespace {
 constexpr u32 ALL_WAVES = 16, NEAR = 32;  // parts of a stamp's key, beside the waves: see key_of
 constexpr u32 MOST_STAMPS = 1 << 14, MOST_FLAGS = 1 << 17, LOOKS = 256, LOOKS_OF_WAVE = 16;
 
+u64 spread(u64 key) { return key * 0x9e3779b97f4a7c15ull >> 40; }
 struct Stamp {
   u64 key;  // 0: none
   u32 time, epoch;
+  bool used() const { return key; }
+  bool same(const Stamp& other) const { return key == other.key; }
+  u64 hash() const { return spread(key); }
 };
-// Stamps by key, the latest of each: open addressing.
-struct Stamps {
-  Stamp* at;
-  u32 n, capacity;
-};
+typedef Table<Stamp> Stamps;  // the latest of each key
 }  // namespace
 
 // Of a workgroup: one wave's accesses, those of all its waves before the epoch, or one wave's for its own workgroup.
 static u64 key_of(u32 group, u32 part) { return (u64)(group + 1) << 6 | part; }
-static u32 home(u64 key, u32 capacity) { return (u32)(key * 0x9e3779b97f4a7c15ull >> 40) & (capacity - 1); }
 
-static Stamp* slot(const Stamps& s, u64 key) {
-  u32 i = home(key, s.capacity);
-  while (s.at[i].key && s.at[i].key != key) i = (i + 1) & (s.capacity - 1);
-  return &s.at[i];
-}
-static const Stamp* find(const Stamps& s, u64 key) {
-  if (!s.n) return nullptr;
-  const Stamp* found = slot(s, key);
-  return found->key ? found : nullptr;
-}
 static bool has(const Stamps& s, const Stamp& x) {
-  const Stamp* found = find(s, x.key);
+  const Stamp* found = s.find(x);
   return found && found->time >= x.time;
 }
 static void put(Stamps& s, const Stamp& x) {
-  if (2 * (s.n + 1) > s.capacity) {
-    Stamps old = s;
-    s.capacity = old.capacity ? 2 * old.capacity : 8;
-    s.at = (Stamp*)calloc(s.capacity, sizeof(Stamp));
-    for (u32 i = 0; i < old.capacity; i++)
-      if (old.at[i].key) *slot(s, old.at[i].key) = old.at[i];
-    free(old.at);
-  }
-  Stamp* to = slot(s, x.key);
-  s.n += !to->key;
-  if (!to->key || to->time < x.time) *to = x;
+  Stamp& kept = s.add(x);
+  if (kept.time < x.time) kept = x;
 }
 static void join(Stamps& s, const Stamps& other) {
-  for (u32 i = 0; i < other.capacity; i++)
-    if (other.at[i].key) put(s, other.at[i]);
-}
-static void clear(Stamps& s) {
-  if (s.n) memset((void*)s.at, 0, sizeof(Stamp) * s.capacity);
-  s.n = 0;
-}
-static void release(Stamps& s) {
-  free(s.at);
-  s = {};
+  for (const Stamp& x : other)
+    if (x.used()) put(s, x);
 }
 
 namespace {
 struct Flag {
   u64 address;  // 0: none
   Stamps stamps;
+  bool used() const { return address; }
+  bool same(const Flag& other) const { return address == other.address; }
+  u64 hash() const { return spread(address); }
 };
 // When flags were looked at of late, in counts of the clock, and the time before that; by address.
 template <u32 N> struct Looks {
@@ -98,8 +74,7 @@ struct WaveOrder {
 }  // namespace
 struct Orders {
   pthread_mutex_t lock;
-  Flag* flags;
-  u32 n_flags, capacity;
+  Table<Flag> flags;
   volatile bool coarse;  // only the old rule
   // Per workgroup, in counts of the clock: when it last released anything, stored with many lanes, acquired.
   u32 *released, *stored, *acquired;
@@ -124,8 +99,8 @@ Orders* orders_create(u32 n_groups) {
 }
 void orders_destroy(Orders* o) {
   if (!o) return;
-  for (u32 i = 0; i < o->capacity; i++) release(o->flags[i].stamps);
-  free(o->flags);
+  for (Flag& flag : o->flags) flag.stamps.release();
+  o->flags.release();
   free(o->released);
   free(o->stored);
   free(o->acquired);
@@ -135,27 +110,27 @@ void orders_destroy(Orders* o) {
 GroupOrder* group_order_create() { return (GroupOrder*)calloc(1, sizeof(GroupOrder)); }
 void group_order_destroy(GroupOrder* g) {
   if (!g) return;
-  release(g->settled);
-  release(g->released);
-  release(g->read);
+  g->settled.release();
+  g->released.release();
+  g->read.release();
   for (WaveOrder& w : g->waves) {
-    release(w.fresh);
-    release(w.read);
-    release(w.released);
+    w.fresh.release();
+    w.read.release();
+    w.released.release();
   }
   free(g);
 }
 void group_order_start(GroupOrder& g) {
   if (!g.used) return;
   memset((void*)&g.looks, 0, sizeof g.looks);
-  clear(g.settled);
-  clear(g.released);
-  clear(g.read);
+  g.settled.clear();
+  g.released.clear();
+  g.read.clear();
   for (WaveOrder& w : g.waves) {
     memset((void*)&w.looks, 0, sizeof w.looks);
-    clear(w.fresh);
-    clear(w.read);
-    clear(w.released);
+    w.fresh.clear();
+    w.read.clear();
+    w.released.clear();
     w.time = w.epoch = 0;
     w.no_flag_since = false;
   }
@@ -168,40 +143,13 @@ static u32 tick(Wave& w) { return __atomic_add_fetch(&w.wg->check->checks->clock
 static u32 clock_of(const Wave& w) { return __atomic_load_n(&w.wg->check->checks->clock, __ATOMIC_RELAXED); }
 static u32 epoch_of(const Wave& w) { return w.wg->check->epoch & 0xfff; }
 
-static Flag& flag_at(Orders& o, u64 address) {
-  if (2 * (o.n_flags + 1) > o.capacity) {
-    Flag* old = o.flags;
-    u32 n = o.capacity;
-    o.capacity = n ? 2 * n : 64;
-    o.flags = (Flag*)calloc(o.capacity, sizeof(Flag));
-    for (u32 i = 0; i < n; i++)
-      if (old[i].address) {
-        u32 k = home(old[i].address, o.capacity);
-        while (o.flags[k].address) k = (k + 1) & (o.capacity - 1);
-        o.flags[k] = old[i];
-      }
-    free(old);
-  }
-  u32 k = home(address, o.capacity);
-  while (o.flags[k].address && o.flags[k].address != address) k = (k + 1) & (o.capacity - 1);
-  o.n_flags += !o.flags[k].address;
-  o.flags[k].address = address;
-  return o.flags[k];
-}
-static Flag* known_flag(Orders& o, u64 address) {
-  if (!o.n_flags) return nullptr;
-  u32 k = home(address, o.capacity);
-  while (o.flags[k].address && o.flags[k].address != address) k = (k + 1) & (o.capacity - 1);
-  return o.flags[k].address ? &o.flags[k] : nullptr;
-}
-
 void order_releases(Wave& w) {
   GroupOrder& g = group_order(w);
   WaveOrder& me = g.waves[w.id];
   g.used = true;
   me.time = tick(w);
   me.epoch = epoch_of(w);
-  clear(me.released);
+  me.released.clear();
   join(me.released, g.settled);
   join(me.released, me.fresh);
   me.no_flag_since = true;
@@ -219,7 +167,7 @@ void order_acquires(Wave& w) {
   }
   join(me.fresh, me.read);
   join(me.fresh, g.read);
-  clear(me.read);
+  me.read.clear();
   orders(w).acquired[w.wg->linear_id] = clock_of(w);
 }
 
@@ -254,7 +202,7 @@ template <u32 N> static void note_looks(Looks<N>& looks, const u64* address, u64
       note_look(looks.more, now);
       return false;
     }
-    auto& look = looks.at[home(at, N)];
+    auto& look = looks.at[spread(at) & (N - 1)];
     if (look.address != at) {
       if (look.clock > looks.more.clock) note_look(looks.more, look.clock);
       look = {at, 0, 0};
@@ -272,7 +220,7 @@ static void note_looks(Wave& w, const u64* address, u64 lanes, u32 now) {
 }
 
 template <u32 N> static bool looked(const Looks<N>& looks, u64 address, u32 clock, bool before) {
-  const auto& look = looks.at[home(address, N)];
+  const auto& look = looks.at[spread(address) & (N - 1)];
   const u32 any = before ? looks.more.before : looks.more.clock, there = before ? look.before : look.clock;
   return (any && any >= clock) || (look.address == address && there >= clock && (there || !before));
 }
@@ -286,9 +234,8 @@ bool order_looked(Wave& w, u64 address, u32 clock, bool near, bool before) {
 static void hear(Wave& w, GroupOrder& g, const Flag& flag) {
   WaveOrder& me = g.waves[w.id];
   const u32 group = w.wg->linear_id;
-  for (u32 i = 0; i < flag.stamps.capacity; i++) {
-    const Stamp& x = flag.stamps.at[i];
-    if (!x.key) continue;
+  for (const Stamp& x : flag.stamps) {
+    if (!x.used()) continue;
     bool near = x.key & NEAR;
     if (!near) {
       check_of(w).told |= x.key >> 6 != group + 1 && !has(me.read, x) && !has(me.fresh, x) && !has(g.settled, x);
@@ -319,16 +266,16 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
   g.used = true;
   pthread_mutex_lock(&o.lock);
   each_dword(address, reads ? lanes : 0, [&](u64 at) {
-    if (const Flag* flag = known_flag(o, at)) hear(w, g, *flag);
+    if (const Flag* flag = o.flags.find({at, {}})) hear(w, g, *flag);
     return true;
   });
   each_dword(address, writes ? lanes & ~kept : 0, [&](u64 at) {
-    Flag& flag = flag_at(o, at);
-    if (x.kind == VM_STORE) clear(flag.stamps);
+    Flag& flag = o.flags.add({at, {}});
+    if (x.kind == VM_STORE) flag.stamps.clear();
     put(flag.stamps, {key_of(group, NEAR + w.id), now, 0});
     hand_on(flag.stamps, me, group, w.id);
     join(flag.stamps, g.released);
-    o.coarse |= flag.stamps.n > MOST_STAMPS || o.n_flags > MOST_FLAGS;
+    o.coarse |= flag.stamps.count > MOST_STAMPS || o.flags.count > MOST_FLAGS;
     return !o.coarse;
   });
   pthread_mutex_unlock(&o.lock);
@@ -349,17 +296,17 @@ void order_barrier(Workgroup& g, bool acquires) {
     hand_on(order.released, wave, g.linear_id, i);
     join(order.settled, wave.fresh);
     join(acquires ? order.settled : order.read, wave.read);
-    clear(wave.fresh);
-    clear(wave.read);
+    wave.fresh.clear();
+    wave.read.clear();
   }
 }
 
 static bool covered(const Stamps& s, u32 group, u32 wave, u32 epoch, u32 clock, bool same_group) {
-  const Stamp* x = find(s, key_of(group, wave));
+  const Stamp* x = s.find({key_of(group, wave), 0, 0});
   if (x && x->time > clock) return true;
-  x = find(s, key_of(group, ALL_WAVES));
+  x = s.find({key_of(group, ALL_WAVES), 0, 0});
   if (x && x->time > clock && x->epoch != epoch) return true;
-  x = same_group ? find(s, key_of(group, NEAR + wave)) : nullptr;
+  x = same_group ? s.find({key_of(group, NEAR + wave), 0, 0}) : nullptr;
   return x && x->time > clock;
 }
 

@@ -26,8 +26,7 @@ struct LdsQuick {
   u64* whole;                    // of the workgroup: all four bytes written
   u64 *written, *read, *shared;  // since the last barrier, by any wave; shared: read by several
   u64* own;                      // the same by each wave, [wave][written, read][n_words]
-  Kept* kept;
-  u32 n_kept, max_kept;
+  List<Kept> kept;
   u64* own_written(u32 wave) { return own + (size_t)wave * 2 * n_words; }
   u64* own_read(u32 wave) { return own_written(wave) + n_words; }
 };
@@ -49,7 +48,7 @@ LdsQuick* quick_create(u32 lds_bytes, u32 n_waves) {
 void quick_destroy(LdsQuick* q) {
   if (!q) return;
   free(q->access);
-  free(q->kept);
+  q->kept.release();
   free(q);
 }
 
@@ -61,7 +60,7 @@ void quick_start(LdsQuick& q, bool keeps) {
 
 void quick_barrier(LdsQuick& q, bool quick) {
   q.on = quick;
-  q.n_kept = 0;
+  q.kept.clear();
   if (q.first <= q.last) {
     size_t bytes = sizeof(u64) * (q.last - q.first + 1);
     for (u32 i = 0; i < 3 + 2 * q.n_waves; i++) memset(q.written + (size_t)i * q.n_words + q.first, 0, bytes);
@@ -223,17 +222,13 @@ bool quick_access(const LdsAccess& a, const u32* v, const u32* offsets, u32 n) {
   u64 exec = a.w.exec();
   if (!q.on || a.atomic) return false;
   if (!exec) return true;
-  if (q.keeps && q.n_kept == MAX_KEPT) return false;
+  if (q.keeps && q.kept.count == MAX_KEPT) return false;
   for (u32 k = 0; k < n; k++)
     if (!elements(a, q, v, exec, offsets[k])) return false;
   if (a.write && a.x.bytes < 4)
     for (u32 k = 0; k < n; k++) bytes_written(a, v, exec, offsets[k]);
   if (!q.keeps) return true;
-  if (q.n_kept == q.max_kept) {
-    q.max_kept = q.max_kept ? 2 * q.max_kept : 64;
-    q.kept = (Kept*)realloc((void*)q.kept, sizeof(Kept) * q.max_kept);
-  }
-  Kept& kept = q.kept[q.n_kept++];
+  Kept& kept = q.kept.add();
   memcpy(kept.v, v, sizeof kept.v);
   kept.lanes = exec;
   memcpy(kept.offsets, offsets, sizeof kept.offsets);
@@ -250,8 +245,7 @@ void quick_leave(Workgroup& g) {
   LdsQuick& q = *c.quick;
   if (!q.on) return;
   q.on = false;
-  for (u32 i = 0; i < q.n_kept; i++) {
-    const Kept& kept = q.kept[i];
+  for (const Kept& kept : q.kept) {
     const Access& x = c.checks->table[kept.pc];
     u16 me = (u16)(1u << kept.wave);
     LdsAccess a = {g.waves[kept.wave], c, c.waves[kept.wave], x, me, kept.pc, kept.seq, kept.write, false};

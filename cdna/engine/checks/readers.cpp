@@ -1,6 +1,7 @@
 // Sets of readers. A tile is read by whole waves, so that its dwords go from set to set together: the step from a set by a
 // cell to the next is made once, and found again for each of them.
 #include "readers.h"
+#include "memory/table.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,6 +11,9 @@ struct Set {  // of 16 aligned bytes: the low four bits of its address are 0, th
 };
 struct Step {
   u64 from, cell, to;  // from 0: none
+  bool used() const { return from; }
+  bool same(const Step& other) const { return from == other.from && cell == other.cell; }
+  u64 hash() const { return mixed(from ^ mixed(cell)); }
 };
 struct Memo {
   u64 launch, from, cell, to;
@@ -23,8 +27,8 @@ struct Readers {
   pthread_mutex_t lock;
   u64 launch, used;  // bytes of the last block
   u8* blocks[MOST_BLOCKS];
-  u32 n_blocks, n_steps, capacity;
-  Step* steps;  // open addressing
+  u32 n_blocks;
+  Table<Step> steps;
 };
 
 Readers* readers_create() {
@@ -38,7 +42,7 @@ Readers* readers_create() {
 void readers_destroy(Readers* r) {
   if (!r) return;
   for (u32 i = 0; i < r->n_blocks; i++) free(r->blocks[i]);
-  free(r->steps);
+  r->steps.release();
   pthread_mutex_destroy(&r->lock);
   free(r);
 }
@@ -47,12 +51,6 @@ u32 readers_in(const u64& readers, const u64*& cells) {
   const bool several = readers && !(readers & 15);
   cells = several ? ((const Set*)readers)->cells : &readers;
   return several ? (u32)((const Set*)readers)->n : readers != 0;
-}
-
-static Step& step_at(const Readers& r, u64 from, u64 cell) {
-  u32 i = (u32)(mixed(from ^ mixed(cell)) & (r.capacity - 1));
-  while (r.steps[i].from && (r.steps[i].from != from || r.steps[i].cell != cell)) i = (i + 1) & (r.capacity - 1);
-  return r.steps[i];
 }
 
 static Set* room_for(Readers& r, u32 n) {
@@ -87,16 +85,7 @@ static void keep(Set& set, u64 before, u32& groups) {
 }
 
 static u64 made(Readers& r, u64 from, u64 cell) {
-  if (2 * (r.n_steps + 1) > r.capacity) {
-    Readers old = r;
-    r.capacity = old.capacity ? 2 * old.capacity : 256;
-    r.steps = (Step*)calloc(r.capacity, sizeof(Step));
-    for (u32 i = 0; i < old.capacity; i++)
-      if (old.steps[i].from) step_at(r, old.steps[i].from, old.steps[i].cell) = old.steps[i];
-    free(old.steps);
-  }
-  Step& step = step_at(r, from, cell);
-  if (step.from) return step.to;
+  if (const Step* known = r.steps.find({from, cell, 0})) return known->to;
   const u64* cells;
   u32 n = readers_in(from, cells);
   Set* set = room_for(r, n + 1);
@@ -105,9 +94,7 @@ static u64 made(Readers& r, u64 from, u64 cell) {
   set->n = 1;
   u32 groups = 0;
   for (u32 i = 0; i < n && groups < MOST_READERS; i++) keep(*set, cells[i], groups);
-  r.n_steps++;
-  step = {from, cell, (u64)set};
-  return step.to;
+  return r.steps.add({from, cell, (u64)set}).to;
 }
 
 u64 readers_with(Readers& r, u64 readers, u64 cell) {

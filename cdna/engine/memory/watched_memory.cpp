@@ -5,6 +5,7 @@
 // Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
 #include "watched_memory.h"
 #include "registry.h"
+#include "table.h"
 #include "unwritten.h"
 #include <link.h>
 #include <malloc.h>
@@ -20,54 +21,20 @@ constexpr u32 GLOBAL_DATA = R_X86_64_GLOB_DAT, JUMP_SLOT = R_X86_64_JUMP_SLOT;
 constexpr u32 GLOBAL_DATA = R_AARCH64_GLOB_DAT, JUMP_SLOT = R_AARCH64_JUMP_SLOT;
 #endif
 
-// --- blocks: a hash table by address, with linear probing --------------------------------------------
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool watching, keeping, aligning, filling;  // keeping: what is freed, for a while
-static Block* table;
-static u64 capacity, count;  // capacity: a power of two, at least twice the count
+static Table<Block> blocks;
 
-static u64 home(u64 base) { return (base * 0x9e3779b97f4a7c15ull >> 20) & (capacity - 1); }
+static Block* block_from(u64 base) { return blocks.find({base, 0, OF_DEVICE}); }
 
-static Block* slot_of(u64 base) {  // of the block that begins there, or where it would be
-  u64 at = home(base);
-  while (table[at].base && table[at].base != base) at = (at + 1) & (capacity - 1);
-  return &table[at];
-}
-
-static void enter(const Block& b) {
-  if (2 * (count + 1) > capacity) {
-    Block* old = table;
-    u64 n = capacity;
-    capacity = capacity ? 2 * capacity : 1024;
-    count = 0;
-    table = (Block*)calloc(capacity, sizeof(Block));
-    for (u64 i = 0; i < n; i++)
-      if (old[i].base) enter(old[i]);
-    free(old);
-  }
-  Block* slot = slot_of(b.base);
-  count += !slot->base;
-  *slot = b;
-}
+static void enter(const Block& b) { blocks.add(b) = b; }
 
 // The block's size; 0 if it was there before this file came.
 static u64 leave(u64 base) {
-  if (!count) return 0;
-  u64 hole = (u64)(slot_of(base) - table);
-  if (!table[hole].base) return 0;
-  count--;
-  u64 bytes = table[hole].bytes;
-  // What stands behind moves up if its home is not behind the hole.
-  for (u64 at = hole;;) {
-    table[hole].base = 0;
-    do {
-      at = (at + 1) & (capacity - 1);
-      if (!table[at].base) return bytes;
-    } while (((at - home(table[at].base)) & (capacity - 1)) < ((at - hole) & (capacity - 1)));
-    table[hole] = table[at];
-    hole = at;
-  }
+  Block* block = block_from(base);
+  const u64 bytes = block ? block->bytes : 0;
+  if (block) blocks.remove(block);
+  return bytes;
 }
 
 // PyTorch's caching allocator on a GPU begins each block at a multiple of 512 bytes (CUDACachingAllocator, kMinBlockSize).
@@ -141,7 +108,7 @@ void cdna_forget_block(u64 base) {
 
 void cdna_claim_block(u64 base, Whose whose) {
   pthread_mutex_lock(&lock);
-  if (Block* b = count ? slot_of(base) : nullptr; b && b->base && b->whose != PINNED) b->whose = whose;
+  if (Block* b = block_from(base); b && b->whose != PINNED) b->whose = whose;
   pthread_mutex_unlock(&lock);
 }
 
@@ -150,9 +117,9 @@ bool cdna_watching() { return watching; }
 bool cdna_known_blocks(EachBlock each, void* with) {
   constexpr u64 MOST = 1 << 14;
   pthread_mutex_lock(&lock);
-  const bool few = count <= MOST;
-  for (u64 i = 0; i < capacity && few; i++)
-    if (table[i].base) each(table[i], with);
+  const bool few = blocks.count <= MOST;
+  for (const Block& b : blocks)
+    if (few && b.used()) each(b, with);
   pthread_mutex_unlock(&lock);
   return few;
 }
@@ -161,10 +128,12 @@ bool cdna_known_blocks(EachBlock each, void* with) {
 bool block_at(u64 address, Block& out) {
   bool found = false;
   pthread_mutex_lock(&lock);
-  for (u64 i = 0; i < capacity && !found; i++) {
-    found = address - table[i].base < table[i].bytes;
-    if (found) out = table[i];
-  }
+  for (const Block& b : blocks)
+    if (address - b.base < b.bytes) {
+      out = b;
+      found = true;
+      break;
+    }
   pthread_mutex_unlock(&lock);
   return found;
 }

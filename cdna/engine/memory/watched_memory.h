@@ -7,6 +7,9 @@ enum Whose : u32 { OF_DEVICE, OF_HOST, PINNED };
 struct Block {
   u64 base, bytes;
   Whose whose;
+  bool used() const { return base; }
+  bool same(const Block& other) const { return base == other.base; }
+  u64 hash() const { return base * 0x9e3779b97f4a7c15ull >> 20; }
 };
 bool block_at(u64 address, Block& out);  // false: in none
 typedef void (*EachBlock)(const Block&, void* with);

@@ -29,8 +29,7 @@ struct Buffer {
   u64 free_stack, ready_stack, index_mask;
 };
 struct Message {
-  u64* words;
-  u32 count, capacity;
+  List<u64> words;
   bool used;
 };
 
@@ -45,8 +44,7 @@ struct Hostcall {
   Signal doorbell;
   u32 packets;
   pthread_mutex_t lock;
-  Message* messages;
-  u32 n_messages;
+  List<Message> messages;
   char assertion[400];
 };
 
@@ -79,22 +77,19 @@ const char* hostcall_assertion(const Hostcall* h) { return h->assertion; }
 
 void hostcall_close(Hostcall* h) {
   if (!h) return;
-  for (u32 i = 0; i < h->n_messages; i++) free(h->messages[i].words);
-  free(h->messages);
+  for (Message& m : h->messages) m.words.release();
+  h->messages.release();
   free(h->buffer.headers);
   free(h->buffer.payloads);
   free(h);
 }
 
-static u32 new_message(Hostcall* h) {
-  for (u32 i = 0; i < h->n_messages; i++)
-    if (!h->messages[i].used) {
-      h->messages[i].used = true;
-      return i;
-    }
-  h->messages = (Message*)realloc(h->messages, sizeof(Message) * (h->n_messages + 1));
-  h->messages[h->n_messages] = {nullptr, 0, 0, true};
-  return h->n_messages++;
+static u64 new_message(Hostcall* h) {
+  u64 id = 0;
+  while (id < h->messages.count && h->messages[id].used) id++;
+  if (id == h->messages.count) h->messages.push({});
+  h->messages[id].used = true;
+  return id;
 }
 
 // --- printf --------------------------------------------------------------------------------------------
@@ -188,7 +183,7 @@ static void format(Text& out, const char* f, Words& words) {
 
 // A whole message: 1 for standard error or 0, the format, its arguments. Returns what printf would.
 static u64 print(Hostcall* h, const Message& m) {
-  Words words = {m.words, m.words + m.count};
+  Words words = {m.words.begin(), m.words.end() - 1};
   bool to_stderr = words.next() & 1;
   const char* f = words.text();
   static thread_local Text text;
@@ -206,20 +201,15 @@ static void take(Hostcall* h, u64* slots) {  // one lane's share of a message
     id = new_message(h);
     description = (description & ~(BEGIN | ~0ull << ID_SHIFT)) | id << ID_SHIFT;
   }
-  if (id >= h->n_messages) return;
+  if (id >= h->messages.count) return;
   Message& m = h->messages[id];
   u32 n = description >> LENGTH_SHIFT & 7;
-  if (m.count + n + 1 > m.capacity) {  // a zero follows the message
-    m.capacity = 2 * m.capacity + 9;
-    m.words = (u64*)realloc(m.words, sizeof(u64) * m.capacity);
-  }
-  memcpy(m.words + m.count, slots + 1, sizeof(u64) * n);
-  m.count += n;
+  for (u32 i = 0; i < n; i++) m.words.push(slots[1 + i]);
   slots[0] = description;
   if (!(description & END)) return;
-  m.words[m.count] = 0;
+  m.words.push(0);  // a zero follows the message
   slots[0] = print(h, m);
-  m.count = 0;
+  m.words.clear();
   m.used = false;
 }
 
