@@ -4,6 +4,7 @@
 // very long goes round without an end, too.
 #include "program/flow.h"
 #include "live_launches.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -34,39 +35,35 @@ static volatile u64 launches_begun_and_ended;
 
 void check_launch_begins(Checks* c) {
   c->rests_at = c->suspected_at = 0;
-  pthread_mutex_lock(&live_lock);
+  const Lock locked(live_lock);
   c->next_live = live_launches;
   live_launches = c;
   launches_begun_and_ended++;
-  pthread_mutex_unlock(&live_lock);
 }
 
 void check_launch_ends(Checks* c) {
-  pthread_mutex_lock(&live_lock);
+  const Lock locked(live_lock);
   for (Checks** at = &live_launches; *at; at = &(*at)->next_live)
     if (*at == c) {
       *at = c->next_live;
       break;
     }
   launches_begun_and_ended++;
-  pthread_mutex_unlock(&live_lock);
 }
 
 static bool all_launches_rest() {
   bool all = true;
-  pthread_mutex_lock(&live_lock);
+  const Lock locked(live_lock);
   for (Checks* c = live_launches; c; c = c->next_live) all = all && c->rests_at == c->progress + 1;
-  pthread_mutex_unlock(&live_lock);
   return all;
 }
 
 // Every wave has to go round in its circle once more, from now on: what a thread or another launch wrote as its last act
 // may not have been read yet.
 static void suspect_all_launches() {
-  pthread_mutex_lock(&live_lock);
+  const Lock locked(live_lock);
   for (Checks* c = live_launches; c; c = c->next_live)
     c->suspected_at = __atomic_add_fetch(&c->progress, 1, __ATOMIC_SEQ_CST) + 1;
-  pthread_mutex_unlock(&live_lock);
 }
 
 // Whether control flow can lead from an instruction to the end of the kernel.

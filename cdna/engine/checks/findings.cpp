@@ -1,6 +1,7 @@
 // What checks have found: how it is told, which findings are one, and which comes first.
 #include "check.h"
 #include "stores_in_flight.h"
+#include "isa/lock.h"
 #include <stdarg.h>
 
 u64 distance(const Range& r, u64 address) {
@@ -72,12 +73,11 @@ static Finding finding(Wave& w, CheckKind kind, int lane, u64 address, u32 other
 }
 
 static void note(Checks& c, const Finding& f) {
-  pthread_mutex_lock(&c.lock);
+  const Lock locked(c.lock);
   u32 i = 0;
   while (i < c.n_findings && !same_fault(c, c.findings[i], f)) i++;
   if (i < c.n_findings) c.findings[i].count++;
   else if (i < MAX_FINDINGS) c.findings[c.n_findings++] = f;
-  pthread_mutex_unlock(&c.lock);
 }
 
 bool report(Wave& w, CheckKind kind, int lane, u64 address, const Range* range, u32 other_pc, const char* format, ...) {

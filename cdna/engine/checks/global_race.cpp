@@ -8,6 +8,7 @@
 #include "bounds.h"
 #include "happens_before.h"
 #include "readers.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 
 // A cell for each dword, one for writes and one for reads: bits 3:0 bytes, 4 changed, 5 of several waves, 9:6 wave, 21:10
@@ -55,7 +56,7 @@ static void note_early_reads(Checks& c, Range& r) {
 
 bool shadow(Checks& c, Range& r) {
   if (__atomic_load_n(&r.written, __ATOMIC_ACQUIRE)) return r.writes;
-  pthread_mutex_lock(&c.lock);
+  const Lock locked(c.lock);
   if (!r.written) {
     u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2, bytes = dwords * 20;
     if (c.shadow_bytes + bytes <= SHADOW_LIMIT && c.n_groups <= MAX_GROUPS) {
@@ -67,17 +68,15 @@ bool shadow(Checks& c, Range& r) {
     }
     __atomic_store_n(&r.written, 1u, __ATOMIC_RELEASE);
   }
-  pthread_mutex_unlock(&c.lock);
   return r.writes;
 }
 
 // A read of what nobody has written yet, once it is noted; false: somebody has meanwhile.
 bool note_early(Checks& c, Range& r, const u64* at, u64 lanes, u32 bytes, u64 now) {
   if (r.reads_lost) return !__atomic_load_n(&r.written, __ATOMIC_ACQUIRE);
-  pthread_mutex_lock(&c.lock);
+  const Lock locked(c.lock);
   const bool early = !r.written;
   if (early) r.reads_lost = !early_reads_add(r.early, at, lanes, bytes, now);
-  pthread_mutex_unlock(&c.lock);
   return early;
 }
 
@@ -107,9 +106,8 @@ static ByteWrites* byte_writes(Checks& c, Range& r) {
   ByteWrites* bytes = __atomic_load_n(&r.bytes, __ATOMIC_ACQUIRE);
   const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
   if (bytes || dwords > MOST) return bytes;
-  pthread_mutex_lock(&c.lock);
+  const Lock locked(c.lock);
   if (!r.bytes) __atomic_store_n(&r.bytes, (ByteWrites*)calloc(dwords, sizeof(ByteWrites)), __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&c.lock);
   return r.bytes;
 }
 
@@ -310,13 +308,12 @@ void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held) {
 static bool has_updates(Checks& c, Range& r) {
   if (__atomic_load_n(&r.updates, __ATOMIC_ACQUIRE)) return true;
   const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
-  pthread_mutex_lock(&c.lock);
+  const Lock locked(c.lock);
   if (!r.updates && c.shadow_bytes + 12 * dwords <= SHADOW_LIMIT) {
     c.shadow_bytes += 12 * dwords;
     r.update_pc = (u32*)calloc(dwords, 4);
     __atomic_store_n(&r.updates, (u64*)calloc(dwords, 8), __ATOMIC_RELEASE);
   }
-  pthread_mutex_unlock(&c.lock);
   return r.updates;
 }
 

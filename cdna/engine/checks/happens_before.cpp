@@ -14,6 +14,7 @@
 #include "happens_before.h"
 #include "memory/registry.h"
 #include "memory/table.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 
 namespace {
@@ -264,7 +265,7 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
   me.no_flag_since = false;
   if (o.coarse || wide) return;
   g.used = true;
-  pthread_mutex_lock(&o.lock);
+  const Lock locked(o.lock);
   each_dword(address, reads ? lanes : 0, [&](u64 at) {
     if (const Flag* flag = o.flags.find({at, {}})) hear(w, g, *flag);
     return true;
@@ -278,7 +279,6 @@ void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kep
     o.coarse |= flag.stamps.count > MOST_STAMPS || o.flags.count > MOST_FLAGS;
     return !o.coarse;
   });
-  pthread_mutex_unlock(&o.lock);
 }
 
 void order_within_group(Wave& w, u32 other_wave) {

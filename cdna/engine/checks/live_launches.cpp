@@ -2,7 +2,7 @@
 //
 // Another thread, or a signal's handler, looks at waves that run meanwhile: it may find one a few instructions further.
 #include "live_launches.h"
-#include <pthread.h>
+#include "isa/lock.h"
 #include <signal.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -11,26 +11,23 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LiveLaunch* launches;
 
 void live_begins(LiveLaunch* l) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   l->next = launches;
   launches = l;
-  pthread_mutex_unlock(&lock);
 }
 
 void live_ends(LiveLaunch* l) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   for (LiveLaunch** at = &launches; *at; at = &(*at)->next)
     if (*at == l) {
       *at = l->next;
       break;
     }
-  pthread_mutex_unlock(&lock);
 }
 
 void live_thread_ends(LiveThread& t) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   t.n = 0;
-  pthread_mutex_unlock(&lock);
 }
 
 const LiveLaunch* live_launch(const Launch* launch) {

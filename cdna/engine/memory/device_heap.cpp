@@ -2,8 +2,8 @@
 // were freed last stay ours, so that checks know an access to them: nobody else can have these addresses meanwhile.
 #include "device_heap.h"
 #include "registry.h"
+#include "isa/lock.h"
 #include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,11 +17,10 @@ static HeapBlock* block_at(u64 base) {
 bool heap_in_use() { return __atomic_load_n(&blocks.count, __ATOMIC_RELAXED) != 0; }
 
 bool heap_block(u64 address, HeapBlock& out) {
-  pthread_mutex_lock(&heap_lock);
+  const Lock locked(heap_lock);
   const HeapBlock* block = last_from(blocks.items, blocks.count, address);
   const bool found = block && address - block->base < block->usable;
   if (found) out = *block;
-  pthread_mutex_unlock(&heap_lock);
   return found;
 }
 
@@ -49,7 +48,7 @@ static bool give_back(u64 address) {
 
 u64 heap_call(u64 address, u64 bytes, const char** error) {
   void* p = nullptr;
-  pthread_mutex_lock(&heap_lock);
+  const Lock locked(heap_lock);
   if (address) {
     if (!give_back(address)) *error = "the kernel frees what malloc has not given there, or what has been freed";
   } else if (!posix_memalign(&p, 16, bytes ? bytes : 16)) {
@@ -57,6 +56,5 @@ u64 heap_call(u64 address, u64 bytes, const char** error) {
     blocks.insert(before ? (u64)(before + 1 - blocks.items) : 0, {(u64)p, bytes, malloc_usable_size(p), false});
     cdna_memory_register((u64)p, bytes, "memory of the device's malloc", false);
   }
-  pthread_mutex_unlock(&heap_lock);
   return (u64)p;
 }

@@ -1,6 +1,6 @@
 // The allocations that a runtime told of, and whose they are.
 #include "peer_memory.h"
-#include <pthread.h>
+#include "isa/lock.h"
 #include <stdlib.h>
 
 namespace {
@@ -17,21 +17,19 @@ u64 place_of(u64 base) {  // of the first that begins there or behind
 
 extern "C" {
 void cdna_owner_add(u64 base, u64 bytes, u64 owner) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   owned.insert(place_of(base), {base, base + bytes, owner});
-  pthread_mutex_unlock(&lock);
 }
 
 void cdna_owner_remove(u64 base) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   const u64 at = place_of(base);
   if (at < owned.count && owned[at].base == base) owned.remove(at);
-  pthread_mutex_unlock(&lock);
 }
 }
 
 PeerRanges peers_of_launch(u32 device_number) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   PeerRanges ranges = {(PeerRange*)calloc(owned.count + 1, sizeof(PeerRange)), 0};
   u64 owners[MOST_PEERS] = {};
   u32 n_owners = 0;
@@ -42,6 +40,5 @@ PeerRanges peers_of_launch(u32 device_number) {
     if (peer == n_owners && n_owners + 2 < MOST_PEERS) owners[n_owners++] = o.owner;
     ranges.at[ranges.n++] = {o.base, o.end, peer + 1};
   }
-  pthread_mutex_unlock(&lock);
   return ranges;
 }

@@ -2,17 +2,12 @@
 // its addresses are used again, or until the runtime forgets it: anybody may get addresses that are the system's again,
 // without telling us.
 #include "registry.h"
+#include "isa/lock.h"
 #include "stream_work.h"
-#include <pthread.h>
 #include <stdio.h>
 
 namespace {
-struct Locked {
-  static pthread_mutex_t lock;
-  Locked() { pthread_mutex_lock(&lock); }
-  ~Locked() { pthread_mutex_unlock(&lock); }
-};
-pthread_mutex_t Locked::lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 List<MemoryRange> registry;
 u32 n_freed;
 constexpr u32 KEPT_FREED = 256;
@@ -53,7 +48,7 @@ bool variables_of(const Program& p, u32 section, List<MemoryRange>& out) {
 }
 
 void each_allocation(bool keeps_work, void (*each)(const MemoryRange&, void*), void* with) {
-  const Locked locked;
+  const Lock locked(lock);
   for (MemoryRange& r : registry) {
     if (keeps_work) keep_owners(r);
     each(r, with);
@@ -74,7 +69,7 @@ extern "C" {
 void cdna_memory_is_lent() { lent = true; }
 
 void cdna_memory_forget(u64 base, u64 bytes) {
-  const Locked locked;
+  const Lock locked(lock);
   forget(base, bytes);
 }
 
@@ -85,7 +80,7 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
     found = unordered(works, r, at, at + bytes, work, known);
     *clash = how;
   };
-  const Locked locked;
+  const Lock locked(lock);
   for (MemoryRange& r : registry) {
     if (work && ((from && from - r.base < r.end - r.base) || to - r.base < r.end - r.base)) keep_owners(r);
     if (!r.owners || r.freed) continue;
@@ -105,13 +100,13 @@ u32 cdna_stream_moves(u64 from, u64 to, u64 bytes, u32 work, const u64* known, b
 }
 
 void cdna_variables_register(Program* p) {
-  const Locked locked;
+  const Lock locked(lock);
   for (u32 i = 0; i < p->n_sections; i++) (void)variables_of(*p, i, registry);
   p->listed = true;
 }
 
 void cdna_variables_forget(Program* p) {
-  const Locked locked;
+  const Lock locked(lock);
   for (u32 i = 0; i < p->n_sections; i++)
     for (u64 k = registry.count; k-- > 0;) {
       MemoryRange& r = registry[k];
@@ -123,7 +118,7 @@ void cdna_variables_forget(Program* p) {
 }
 
 void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown) {
-  const Locked locked;
+  const Lock locked(lock);
   forget(base, bytes);
   MemoryRange& r = registry.add();
   r = memory_range(base, bytes, name);
@@ -131,7 +126,7 @@ void cdna_memory_register(u64 base, u64 bytes, const char* name, bool shown) {
 }
 
 void cdna_memory_unregister(u64 base) {
-  const Locked locked;
+  const Lock locked(lock);
   for (u64 i = 0; i < registry.count; i++) {
     if (registry[i].base != base || registry[i].freed) continue;
     MemoryRange r = registry[i];

@@ -1,6 +1,6 @@
 // Fresh memory is filled with UNWRITTEN. Kept is who has stored there what was made of it.
 #include "unwritten.h"
-#include <pthread.h>
+#include "isa/lock.h"
 #include <stdio.h>
 
 bool holds_unwritten(u64 address) {
@@ -23,7 +23,7 @@ static u32 n_stores;
 static pthread_mutex_t stores_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void note_unwritten_store(u64 base, u64 low, u64 high, bool computed, const Program& p, u32 pc, const char* kernel) {
-  pthread_mutex_lock(&stores_lock);
+  const Lock locked(stores_lock);
   SpoiltStore* s = nullptr;
   for (u32 i = 0; i < MOST_STORES && !s; i++)
     if (stores[i].high && stores[i].program == &p && stores[i].pc == pc && stores[i].base == base) s = &stores[i];
@@ -36,35 +36,31 @@ void note_unwritten_store(u64 base, u64 low, u64 high, bool computed, const Prog
   s->low = low < s->low ? low : s->low;
   s->high = high > s->high ? high : s->high;
   s->computed |= computed;
-  pthread_mutex_unlock(&stores_lock);
 }
 
 bool computed_of_unwritten(u64 address) {
   bool found = false;
-  pthread_mutex_lock(&stores_lock);
+  const Lock locked(stores_lock);
   for (const SpoiltStore& s : stores) found |= s.computed && address >= s.low && address < s.high;
-  pthread_mutex_unlock(&stores_lock);
   return found;
 }
 
 extern "C" {
 void cdna_mark_unwritten(u8* at, u64 bytes) {
   for (u64 a = (u64)at & ~3ull; a < (u64)at + bytes; a += 4) *(u32*)a = UNWRITTEN;
-  pthread_mutex_lock(&stores_lock);
+  const Lock locked(stores_lock);
   for (SpoiltStore& s : stores)
     if (s.low - (u64)at < bytes) s.high = 0;  // of what was there before
-  pthread_mutex_unlock(&stores_lock);
 }
 
 int cdna_unwritten_store(u64 address, char* text, u32 size) {
   int found = 0;
-  pthread_mutex_lock(&stores_lock);
+  const Lock locked(stores_lock);
   for (u32 i = n_stores, left = MOST_STORES; i-- > 0 && left-- > 0 && !found;) {
     const SpoiltStore& s = stores[i % MOST_STORES];
     if (address >= s.low && address < s.high) found = 1 + s.computed;
     if (found) snprintf(text, size, "%s at %s", s.kernel, s.where);
   }
-  pthread_mutex_unlock(&stores_lock);
   return found;
 }
 
@@ -81,13 +77,12 @@ u64 cdna_unwritten_bytes(u64 from, u64 bytes, u64* first) {
   }
   if (missing == end - begin) return missing < bytes ? missing : bytes;
   bool computed = false;
-  pthread_mutex_lock(&stores_lock);
+  const Lock locked(stores_lock);
   for (u32 i = 0; missing && i < MOST_STORES && !computed; i++) {
     const SpoiltStore& s = stores[i];
     for (u64 at = s.low > begin ? s.low & ~3ull : begin; s.computed && at < end && at < s.high && !computed; at += 4)
       if ((computed = holds_unwritten(at))) *first = at;
   }
-  pthread_mutex_unlock(&stores_lock);
   return computed ? missing : 0;
 }
 }

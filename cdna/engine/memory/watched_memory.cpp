@@ -7,9 +7,9 @@
 #include "registry.h"
 #include "table.h"
 #include "unwritten.h"
+#include "isa/lock.h"
 #include <link.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -77,7 +77,7 @@ static void give_back_oldest() {
 
 static void watched_free(void* p) {
   if (!p) return;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   u64 bytes = leave((u64)p);
   if (!bytes) bytes = malloc_usable_size(p);
   if (bytes > MOST_OF_ONE || !keeping) {
@@ -91,50 +91,44 @@ static void watched_free(void* p) {
     cdna_memory_register((u64)p, bytes, name, false);
     cdna_memory_unregister((u64)p);
   }
-  pthread_mutex_unlock(&lock);
 }
 
 extern "C" {
 void cdna_know_block(u64 base, u64 bytes) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (bytes) enter({base, bytes, OF_DEVICE});
-  pthread_mutex_unlock(&lock);
 }
 void cdna_forget_block(u64 base) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   (void)leave(base);
-  pthread_mutex_unlock(&lock);
 }
 
 void cdna_claim_block(u64 base, Whose whose) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (Block* b = block_from(base); b && b->whose != PINNED) b->whose = whose;
-  pthread_mutex_unlock(&lock);
 }
 
 bool cdna_watching() { return watching; }
 
 bool cdna_known_blocks(EachBlock each, void* with) {
   constexpr u64 MOST = 1 << 14;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   const bool few = blocks.count <= MOST;
   for (const Block& b : blocks)
     if (few && b.used()) each(b, with);
-  pthread_mutex_unlock(&lock);
   return few;
 }
 }
 
 bool block_at(u64 address, Block& out) {
   bool found = false;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   for (const Block& b : blocks)
     if (address - b.base < b.bytes) {
       out = b;
       found = true;
       break;
     }
-  pthread_mutex_unlock(&lock);
   return found;
 }
 

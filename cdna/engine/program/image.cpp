@@ -2,10 +2,10 @@
 #include "isa/facts.h"
 #include "program.h"
 #include "joined_products.h"
+#include "isa/lock.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <pthread.h>
 
 static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
 static Program* programs;  // all that are loaded
@@ -159,20 +159,18 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   read_kernels_and_symbols(p, r);
   read_texts(p, r);
   p->joined = joined_code(*p);
-  pthread_mutex_lock(&programs_lock);
+  const Lock locked(programs_lock);
   p->next = programs;
   programs = p;
-  pthread_mutex_unlock(&programs_lock);
   return p;
 }
 
 const Program* program_at(u64 address) {
   const Program* found = nullptr;
-  pthread_mutex_lock(&programs_lock);
+  const Lock locked(programs_lock);
   for (const Program* p = programs; p && !found; p = p->next)
     for (u32 i = 0; i < p->n_sections && !found; i++)
       if (address - (u64)p->sections[i] < p->section_bytes[i] + 256) found = p;
-  pthread_mutex_unlock(&programs_lock);
   return found;
 }
 

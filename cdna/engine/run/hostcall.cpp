@@ -6,7 +6,7 @@
 // a lane describes what the other seven bring.
 #include "hostcall.h"
 #include "memory/device_heap.h"
-#include <pthread.h>
+#include "isa/lock.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -216,7 +216,7 @@ static void take(Hostcall* h, u64* slots) {  // one lane's share of a message
 bool hostcall_serve(Hostcall* h, const char** error) {
   Buffer& b = h->buffer;
   if (!__atomic_load_n(&b.ready_stack, __ATOMIC_ACQUIRE)) return false;
-  pthread_mutex_lock(&h->lock);
+  const Lock locked(h->lock);
   u64 last_first = __atomic_exchange_n(&b.ready_stack, 0, __ATOMIC_ACQ_REL), first = 0;
   while (last_first) {  // the stack has the latest call on top
     u64& next = b.headers[last_first & b.index_mask].next;
@@ -243,6 +243,5 @@ bool hostcall_serve(Hostcall* h, const char** error) {
       *error = "the kernel asks the host for a service that the emulated device does not have";
     }
   }
-  pthread_mutex_unlock(&h->lock);
   return true;
 }

@@ -4,7 +4,7 @@
 #include "isa/memory.h"
 #include "memory/list.h"
 #include "time/lane_accesses.h"
-#include <pthread.h>
+#include "isa/lock.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -315,7 +315,7 @@ void written_launch_begins(const u8* arguments, u32 bytes) {
 }
 
 void written_launch_ends() {
-  pthread_mutex_lock(&tables);
+  const Lock locked(tables);
   if (!__atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST)) {
     for (Page* p = touched; p; p = p->next)
       for (u64 m = p->stored; m; m &= m - 1) {
@@ -326,7 +326,6 @@ void written_launch_ends() {
     touched = nullptr;
     launches++;
   }
-  pthread_mutex_unlock(&tables);
 }
 
 extern "C" {

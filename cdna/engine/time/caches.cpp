@@ -1,8 +1,8 @@
 // The cache model: 128-byte lines, L2 and memory-side cache 16 ways each with least-recently-used
 // replacement, writes allocated in the L2 without a read and written back by halves of a line.
 #include "caches.h"
-#include <pthread.h>
 #include "l1.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 
 constexpr u32 WAYS = 16;
@@ -109,13 +109,12 @@ Caches* caches_of(const Card& card) {
   u32 i = 0;
   while (strcmp(CARDS[i].model, card.model)) i++;  // not by address: another library has a table of its own
   Caches* c = &of_card[i];
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (!c->xcds) {
     for (u32 x = 0; x < card.xcds; x++) c->l2[x].create(card.l2_bytes, WAYS);
     c->memory_side.create(card.memory_side_bytes, WAYS);
     c->xcds = card.xcds;
   }
-  pthread_mutex_unlock(&lock);
   return c;
 }
 void cdna_caches_free() {

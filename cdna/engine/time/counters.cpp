@@ -7,6 +7,7 @@
 #include "device_clock.h"
 #include "counting.h"
 #include "launch_time.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 
 u32 count_lds_access(Counting& c, InstructionCounters& n, const LaneAccess& a) {
@@ -138,7 +139,7 @@ static void free_trace(Source& s, Trace& t) {
 // Batches of workgroups that run at the same time go to the cache model in order, each when its last has
 // ended.
 static void hand_over(Source& s, GroupCount& g) {
-  pthread_mutex_lock(&s.lock);
+  const Lock locked(s.lock);
   const Trace& t = g.trace;
   if (g.timed && s.kept.keep(t.group, g.steps, s.grid.timed_number(t.group), g.works, g.n_steps, g.timed))
     g.steps = (Steps*)calloc(g.n_waves, sizeof(Steps));
@@ -160,7 +161,6 @@ static void hand_over(Source& s, GroupCount& g) {
     for (u32 i = 0; i < n; i++) free_trace(s, s.traces[first + i]);
     s.next_batch++;
   }
-  pthread_mutex_unlock(&s.lock);
 }
 
 static void on_group_ended(Observer* o, Workgroup& group) {

@@ -2,9 +2,9 @@
 #include "device_clock.h"
 #include "costs.h"
 #include "program/program.h"
+#include "isa/lock.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ void clock_end(LaunchClock* c) {
 
 u64 clock_group_starts(LaunchClock* c) {
   if (!c->ends) return c->start;
-  pthread_mutex_lock(&c->lock);
+  const Lock locked(c->lock);
   u64 at = c->start;
   if (c->started++ >= c->room) {
     if (c->n_ends) {
@@ -86,18 +86,16 @@ u64 clock_group_starts(LaunchClock* c) {
       at = c->latest;  // more are live here than the card has room for
     }
   }
-  pthread_mutex_unlock(&c->lock);
   return at;
 }
 
 void clock_group_ended(LaunchClock* c, u64 cycles) {
   raise_to(&c->latest, cycles);
   if (!c->ends) return;
-  pthread_mutex_lock(&c->lock);
+  const Lock locked(c->lock);
   u32 i = c->n_ends++;
   for (; i && c->ends[(i - 1) / 2] > cycles; i = (i - 1) / 2) c->ends[i] = c->ends[(i - 1) / 2];
   c->ends[i] = cycles;
-  pthread_mutex_unlock(&c->lock);
 }
 
 u64 clock_latest(const LaunchClock* c) { return __atomic_load_n(&c->latest, __ATOMIC_RELAXED); }
@@ -295,7 +293,7 @@ static u16* make_costs(const Program& p, const Card& card, bool* reads_clock) {
 
 const u16* clock_costs(Program& p, const Card& card) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (!p.costs_known) {
     bool reads_clock;
     u16* costs = make_costs(p, card, &reads_clock);
@@ -303,6 +301,5 @@ const u16* clock_costs(Program& p, const Card& card) {
     else free(costs);
     p.costs_known = true;
   }
-  pthread_mutex_unlock(&lock);
   return p.costs;
 }

@@ -2,6 +2,7 @@
 // done when its call returns, and a card may still be at it: so what the copy has read is held against what is there when
 // the program waits for it, or gives the same memory to another copy.
 #include "runtime.h"
+#include "isa/lock.h"
 
 struct PinnedRead {
   const u8* from;
@@ -68,9 +69,8 @@ bool note_pinned_read(const CopyCall& c, u32 work) {
     if (!a || a->type != hipMemoryTypeHost) return false;
   }
   const bool found = drop(true, [&](const PinnedRead& r) { return overlaps(r, from, c.width); });
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (reads.count == MOST) reads.remove(0);
   reads.push({from, c.width, work, sum_of(from, c.width)});
-  pthread_mutex_unlock(&lock);
   return found;
 }

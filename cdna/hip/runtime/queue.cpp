@@ -12,6 +12,7 @@
 #include <time.h>
 #include "run/launch.h"
 #include "time/device_clock.h"
+#include "isa/lock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -246,16 +247,15 @@ static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
 
 hipError_t wait_for(ihipStream_t* q, u64 ticket) {
   if (!may_detach() || !q) return device_lost;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   wait_until(*q, ticket);
   hipError_t error = first_error(*q);
-  pthread_mutex_unlock(&lock);
   return error;
 }
 
 hipError_t wait_for_queue(ihipStream_t& q) {
   if (!may_detach()) return device_lost;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   List<Need> needs;
   WorkOrder order = {};
   add_needs(q, needs, q.issued, 0, order);
@@ -264,14 +264,13 @@ hipError_t wait_for_queue(ihipStream_t& q) {
   for (u32 i = 0; i < needs.count; i++) wait_until(*needs[i].queue, needs[i].ticket);
   needs.release();
   hipError_t error = first_error(q);
-  pthread_mutex_unlock(&lock);
   return error;
 }
 
 hipError_t wait_for_device(int device) {
   if (!may_detach()) return device_lost;
   hipError_t error = hipSuccess;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   for (u32 i = 0; i < queues.count; i++) {
     if (queues[i]->device != device) continue;
     wait_until(*queues[i], queues[i]->issued);
@@ -279,7 +278,6 @@ hipError_t wait_for_device(int device) {
     hipError_t of_queue = first_error(*queues[i]);
     if (error == hipSuccess) error = of_queue;
   }
-  pthread_mutex_unlock(&lock);
   return error;
 }
 void wait_for_all() {
@@ -299,33 +297,29 @@ static u32 count_threads() {
 // In Python, where calls wait, nobody can tell: libraries have threads of their own.
 bool program_may_act() {
   if (!may_detach()) return true;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   u32 threads_of_program = count_threads() - n_threads - cdna_worker_threads();
   bool may = busy || threads_of_program > waiting || now_ns() - acted_ns < LONG_NS;
-  pthread_mutex_unlock(&lock);
   return may;
 }
 
 bool queue_is_done(ihipStream_t& q) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   bool is = q.completed == q.issued;
   if (is) order_program_after(q.order.known);
-  pthread_mutex_unlock(&lock);
   return is;
 }
 
 void order_event(ihipStream_t& q, ihipEvent_t& e) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   memcpy((void*)&e.order, (const void*)&q.order, sizeof e.order);
-  pthread_mutex_unlock(&lock);
 }
 
 // A queue that the program destroys: false while work is left, and then it must stay where it is.
 bool forget_queue(ihipStream_t& q) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   bool idle = q.completed == q.issued && !q.has_thread;
   order_program_after(q.order.known);
   if (idle) queues.drop(&q);
-  pthread_mutex_unlock(&lock);
   return idle;
 }

@@ -2,6 +2,7 @@
 // them. Here they are done when their call returns, and a card may still be at them: so the pages that hold nothing else are
 // closed to the host meanwhile, and who goes there is told, and let in. Work of the device's finds them open.
 #include "runtime.h"
+#include "isa/lock.h"
 #include <sys/mman.h>
 
 struct Result {
@@ -25,16 +26,14 @@ static void set_closed(bool closed) {  // under the lock
 
 void device_work_begins() {
   own_work++;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   at_work++;
   set_closed(false);
-  pthread_mutex_unlock(&lock);
 }
 void device_work_ends() {
   own_work--;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (!--at_work) set_closed(true);
-  pthread_mutex_unlock(&lock);
 }
 
 // Pages of the allocation of which these bytes are all that it has there.
@@ -46,20 +45,18 @@ void note_result(const void* to, size_t bytes, u32 work) {
   const u64 from = first == (u64)a->base ? first / PAGE * PAGE : (first + PAGE - 1) / PAGE * PAGE;
   const u64 until = last == end ? (last + PAGE - 1) / PAGE * PAGE : last / PAGE * PAGE;
   if (from >= until) return;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   if (results.count < MOST) results.push({(u8*)from, until - from, work, false});
-  pthread_mutex_unlock(&lock);
 }
 
 template <class Ends>
 static bool drop(Ends ends) {
   bool any = false;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   set_closed(false);
   for (u32 i = results.count; i-- > 0;)
     if (ends(results[i])) results.remove(i), any = true;
   if (!at_work) set_closed(true);
-  pthread_mutex_unlock(&lock);
   return any;
 }
 

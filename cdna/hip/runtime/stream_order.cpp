@@ -5,6 +5,7 @@
 // threads have waited for: these count as one. Of a graph with branches each is as a stream of its own. Where the order is
 // more than is written here (values in memory that streams wait for, events of other processes) nothing is looked for.
 #include "runtime.h"
+#include "isa/lock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static StreamOrder program;                     // what its threads have waited for
@@ -31,7 +32,7 @@ static u64 place_of_step(u64 place, u64 step) { return place * STEPS + (step < S
 void order_work(ihipStream_t& q, const List<ihipStream_t*>& before, u64 place, u32 branches, WorkOrder& out) {
   if (branches) wanted = true;
   if (!wanted || lost) return;
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   StreamOrder& o = q.order;
   if (!o.number && n_numbers + 1 < MOST_STREAMS) o.number = ++n_numbers;
   join(o, program.known);
@@ -49,7 +50,6 @@ void order_work(ihipStream_t& q, const List<ihipStream_t*>& before, u64 place, u
     out.place = place;
   }
   if (o.number && place < MOST_PLACES) out.work = o.number << WORK_PLACE_BITS | (u32)place;
-  pthread_mutex_unlock(&lock);
 }
 
 u32 order_step(const WorkOrder& graph, u32 branch, u32 step, u64* known) {
@@ -67,16 +67,14 @@ const char* beside(u32 work, u32 other) {
 }
 
 void order_after(ihipStream_t& q, const StreamOrder& event) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   join(q.order, event.known);
-  pthread_mutex_unlock(&lock);
 }
 void order_program_after(const u64* known, bool has_called) {
   results_end(known);
   if (pinned_reads_end(known, has_called)) found_fault();
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   join(program, known);
-  pthread_mutex_unlock(&lock);
 }
 
 // The kernels that ran lately, by their work.
@@ -88,9 +86,8 @@ static struct {
 static u32 n_names;
 
 void name_work(u32 work, const char* kernel) {
-  pthread_mutex_lock(&lock);
+  const Lock locked(lock);
   names[n_names++ % KEPT_NAMES] = {work, kernel};
-  pthread_mutex_unlock(&lock);
 }
 const char* work_name(u32 work) {
   for (u32 i = 0; i < KEPT_NAMES; i++)
