@@ -1,9 +1,5 @@
-// Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes.
-//
-// check_wave.cpp runs waves and keeps the wait counters; global_access.cpp, global_race.cpp, bounds.cpp, lds_race.cpp
-// and lds_fast_path.cpp look at memory accesses; deadlock.cpp tells a deadlock from a long wait; uninitialised.cpp and
-// unwritten.cpp follow what nothing has written; barrier_check.cpp finds barriers that are missed; findings.cpp tells all
-// of it, checked_launch.cpp holds what a launch has.
+// Checks of what hardware hides: a second way to run waves that looks at every instruction before it executes. Here is what
+// the files of this room share: what has been found, the memory of a launch, the state of its waves and workgroups.
 #pragma once
 #include "isa/facts.h"
 #include "memory/stream_work.h"
@@ -254,6 +250,18 @@ static inline bool changes(const Access& x, const u32* data, int lane, u32 dword
 // Two lanes of one store that leave different values at one place: their order is not defined. address: of each lane;
 // one, other: where it is false, too, two that meet, or -1.
 bool lanes_disagree(const Access& x, const u64* address, u64 lanes, const u32* data, int& one, int& other);
+// The least and the greatest of lanes' addresses; bits: that any of them has.
+template <class T> static inline void extent_of(const T* at, u64 lanes, T& lowest, T& highest, T& bits) {
+  lowest = ~(T)0, highest = bits = 0;
+  const auto add = [&](T x) {
+    lowest = x < lowest ? x : lowest;
+    highest = x > highest ? x : highest;
+    bits |= x;
+  };
+  if (lanes == ~0ull) LANES add(at[i]);
+  else
+    for (u64 m = lanes; m; m &= m - 1) add(at[__builtin_ctzll(m)]);
+}
 // The variable's address that a pair of scalar registers was given, while it holds it still; else 0.
 static inline u64 variable_in(const Wave& w, const WaveCheck& c, u32 reg) {
   const u64 held = w.s64(reg);

@@ -180,19 +180,8 @@ static bool check_flags(VectorAccess& a) {
 static bool common_range(VectorAccess& a, Range*& one) {
   Checks& c = a.c;
   const Lanes& l = a.l;
-  u64 low = ~0ull, high = 0;
-  if (l.mask == ~0ull) {
-    LANES {
-      low = l.at[i] < low ? l.at[i] : low;
-      high = l.at[i] > high ? l.at[i] : high;
-    }
-  } else {
-    for (u64 m = l.mask; m; m &= m - 1) {
-      const u64 at = l.at[__builtin_ctzll(m)];
-      low = at < low ? at : low;
-      high = at > high ? at : high;
-    }
-  }
+  u64 low, high, bits;
+  extent_of(l.at, l.mask, low, high, bits);
   const u32 hint = c.hint[a.wave.pc];
   one = hint < c.n_ranges ? &c.ranges[hint] : nullptr;
   if (!one || one->freed || !contains(c, *one, a.x, low, high + a.x.bytes)) {

@@ -77,24 +77,11 @@ void quick_set_whole(LdsQuick& q, u32 dword, bool whole) {
 
 // The words of the bitmaps that the elements touch; false where one is outside or oddly aligned.
 static bool extent(const LdsAccess& a, const u32* v, u64 exec, u32 offset, u32& first, u32& last) {
-  u32 lowest = ~0u, highest = 0, bits = offset;
-  if (exec == ~0ull) {
-    LANES {
-      lowest = v[i] < lowest ? v[i] : lowest;
-      highest = v[i] > highest ? v[i] : highest;
-      bits |= v[i];
-    }
-  } else {
-    for (u64 m = exec; m; m &= m - 1) {
-      u32 x = v[__builtin_ctzll(m)];
-      lowest = x < lowest ? x : lowest;
-      highest = x > highest ? x : highest;
-      bits |= x;
-    }
-  }
+  u32 lowest, highest, bits;
+  extent_of(v, exec, lowest, highest, bits);
   u32 bytes = a.x.bytes;
   if (highest > ~0u - offset || (u64)highest + offset + bytes > a.g.lds_bytes) return false;
-  if (bits & (bytes < 4 ? bytes - 1 : 3)) return false;
+  if ((bits | offset) & (bytes < 4 ? bytes - 1 : 3)) return false;
   first = (lowest + offset) >> 8;
   last = (highest + offset + bytes - 1) >> 8;
   return true;
@@ -127,19 +114,15 @@ struct Places {
 }  // namespace
 
 static void place(Places& p, const u32* v, u32 bytes) {
-  u32 lowest = ~0u, highest = 0, bits = bytes;
-  LANES {
-    p.v[i] = v[i];
-    lowest = v[i] < lowest ? v[i] : lowest;
-    highest = v[i] > highest ? v[i] : highest;
-    bits |= v[i];
-  }
+  u32 lowest, highest, bits;
+  extent_of(v, ~0ull, lowest, highest, bits);
+  memcpy(p.v, v, sizeof p.v);
   p.bytes = bytes;
   p.n = 0;
   p.apart = false;
   p.first = lowest >> 8;
   p.end = highest + bytes;
-  if (bits & 3 || p.end < bytes || ((p.end - 1) >> 8) - p.first >= MOST_PLACED) return;
+  if ((bits | bytes) & 3 || p.end < bytes || ((p.end - 1) >> 8) - p.first >= MOST_PLACED) return;
   p.n = ((p.end - 1) >> 8) - p.first + 1;
   u64 starts[MOST_PLACED + 1] = {};
   mark(starts, v, ~0ull, 0u - p.first * 256, 4);

@@ -16,6 +16,7 @@ static inline i32 read_i32(const u32* p, int i) { return (i32)p[i]; }
 static inline u32 read_u16(const u32* p, int i) { return (u16)p[i]; }
 static inline i32 read_i16(const u32* p, int i) { return (i16)p[i]; }
 static inline u64 read_u64(const u32* p, int i) { return pair(p, i); }
+static inline i64 read_i64(const u32* p, int i) { return (i64)pair(p, i); }
 static inline float read_f32(const u32* p, int i) { return as_f32(p[i]); }
 static inline float read_f16(const u32* p, int i) { return as_f16(p[i]); }
 static inline double read_f64(const u32* p, int i) { return as_f64(pair(p, i)); }

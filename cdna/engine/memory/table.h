@@ -1,10 +1,9 @@
-// A set of plain items, found by open addressing.
 #pragma once
 #include "isa/core.h"
 #include <stdlib.h>
 
-// An item tells `used()`, false of one whose bytes are zero; `same(other)`, whether it is the one that is looked for; and
-// `hash()`. All bytes zero: an empty set.
+// A set of plain items, found by open addressing. An item tells `used()`, false of one whose bytes are zero; `same(other)`,
+// whether it is the one that is looked for; and `hash()`. All bytes zero: an empty set.
 template <class T> struct Table {
   T* items = nullptr;
   u64 count = 0, capacity = 0;  // a power of two, at least twice the count
