@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_412,
+    "cdna": 44_429,
     "docs": 3_980,
     "forge": 24_912,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_040,
+    "tests": 43_109,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/binary/encodings.txt"}

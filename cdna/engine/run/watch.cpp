@@ -26,23 +26,11 @@ static void on_instruction(Observer* observer, Wave& w, const Inst& in) {
   const u32 before = w.watched ? watches_of(l, w, l.marks[previous]) : 0;
   w.watched = now ? pc + 1 : 0;
   if ((now | before) && comes) {
-    const u32* id = w.wg->id;
-    WatchedWave state = {&l,
-                         w.s,
-                         w.v,
-                         w.wg->lds,
-                         w.exec(),
-                         pc,
-                         now,
-                         previous,
-                         before,
-                         {id[0], id[1], id[2]},
-                         w.wg->linear_id,
-                         w.id,
-                         w.n_vgpr,
-                         w.scc,
-                         w.mode,
-                         w.wg->lds_bytes};
+    const Workgroup& g = *w.wg;
+    WatchedWave state = {&l, w.s, w.v, g.lds, w.exec(), pc, now, previous, before};
+    memcpy(state.group, g.id, sizeof state.group);
+    state.linear_id = g.linear_id, state.lds_bytes = g.lds_bytes;
+    state.wave = w.id, state.n_vgpr = w.n_vgpr, state.scc = w.scc, state.mode = w.mode;
     const u32 csr = _mm_getcsr();  // Python computes with its own rounding
     _mm_setcsr(USUAL_CSR);
     const bool goes_on = comes(&state);
