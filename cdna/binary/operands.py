@@ -87,7 +87,7 @@ _FLOAT = re.compile(r"^-?\d+\.\d*(e[+-]?\d+)?$")
 
 @dataclass(frozen=True)
 class Symbolic:
-    """An address that loading fills in: how it is used (CodeRelocation of engine/program/image.cpp), section, offset."""
+    """An address that loading fills in: how it is used (CodeRelocation of program/image.cpp), section, offset."""
 
     kind: int
     section: int

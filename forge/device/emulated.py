@@ -47,7 +47,7 @@ class EmulatedDevice(Device):
             **rocm_folder.environment(self.card),
             **({"CDNA_CHECKS": self.checks} if self.checks else {}),
             **({"CDNA_TIMELINES": self.timelines} if self.timelines else {}),
-            # Ranks lead sessions of their own: whose work keeps whose clock from running on (engine/time/device_clock.cpp).
+            # Ranks lead sessions of their own: whose work keeps whose clock from running on (time/device_clock.cpp).
             "CDNA_PEERS": os.environ.get("CDNA_PEERS") or str(os.getpid()),
             # kernels/common/symmetric_heap.py: a rank that still emulates a kernel comes late to make memory
             "SYMMETRIC_HEAP_CREATION_S": os.environ.get("SYMMETRIC_HEAP_CREATION_S", "600"),

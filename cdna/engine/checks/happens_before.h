@@ -14,7 +14,7 @@ void group_order_start(GroupOrder&);
 // Of a wave's instructions, in the order in which they execute.
 void order_releases(Wave& w);  // a fence that makes earlier writes visible to other workgroups
 void order_acquires(Wave& w);  // a fence behind which other workgroups' writes are read anew
-// An atomic or an access with a scope to `lanes` of `address`, whose turn it is (under_way.h). kept: those that leave the value that is there.
+// An atomic or an access with a scope to `lanes` of `address`, whose turn it is (stores_in_flight.h). kept: those that leave the value that is there.
 void order_flag(Wave& w, const Access& x, const u64* address, u64 lanes, u64 kept);
 // That an atomic whose result nobody gets has been made: what it has found, only its wave's later reads follow.
 void order_looks(Wave& w, const u64* address, u64 lanes);

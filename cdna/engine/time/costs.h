@@ -18,9 +18,3 @@ struct Executed {
   u64 by_unit[N_UNITS], cycles, flops;
 };
 extern "C" void cdna_executed(const Program*, const char* card, const u64* executed, Executed* out);
-
-// LDS cycles of one element a lane at byte offsets `address`, and how many of them bank conflicts cost.
-struct LdsCycles {
-  u32 cycles, conflicts;
-};
-LdsCycles lds_cycles(const u64* address, u64 lanes, u32 bytes, bool writes, bool atomic, const Card& card);

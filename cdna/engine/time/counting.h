@@ -7,6 +7,7 @@
 #include "sampled_grid.h"
 #include "l1.h"
 #include "lane_patterns.h"
+#include "lds_conflicts.h"
 #include <pthread.h>
 
 // What a wave has executed since it slept, which may be a poll.
