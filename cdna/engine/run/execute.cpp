@@ -17,23 +17,7 @@ static u32 run_plain(Wave& w, u32 quantum) {
   return quantum - left;
 }
 
-// The same loop for programs that read the clock, which tells cycles by instruction.
-static u32 run_clocked(Wave& w, const Program& p, u32 quantum) {
-  u32 left = quantum;
-  while (left) {
-    left--;
-    const Inst& in = w.code[w.pc];
-    w.executed[w.pc]++;
-    w.clock += p.costs[w.pc];
-    w.pc++;
-    in.fn(w, in);
-    if (w.stop == AT_CLOCK) clock_answer(w);
-    if (w.stop) break;
-  }
-  return quantum - left;
-}
-
-// The same loop with an observer.
+// The same loop with an observer, or for programs that read the clock, which tells cycles by instruction.
 static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observer) {
   u32 left = quantum;
   while (left) {
@@ -42,7 +26,7 @@ static u32 run_observed(Wave& w, const Program& p, u32 quantum, Observer* observ
     w.executed[w.pc]++;
     w.clock += p.costs ? p.costs[w.pc] : CYCLES_OF_MOST;
     w.pc++;
-    if (in.fn != skipped) observer->instruction(observer, w, in);
+    if (observer && in.fn != skipped) observer->instruction(observer, w, in);
     in.fn(w, in);
     if (w.stop == AT_CLOCK) clock_answer(w);
     if (__builtin_expect(w.stop, 0)) break;
@@ -55,6 +39,5 @@ u32 run_wave(Wave& w, const Program& p, u32 quantum, Observer* observer) {
   w.stop = RUNNING;
   if (w.mode != applied_mode) apply_mode(w.mode);
   if (w.wg->check) return run_checked(w, quantum, observer);
-  if (observer) return run_observed(w, p, quantum, observer);
-  return p.costs ? run_clocked(w, p, quantum) : run_plain(w, quantum);
+  return observer || p.costs ? run_observed(w, p, quantum, observer) : run_plain(w, quantum);
 }

@@ -42,8 +42,7 @@ u32 run_wave(Wave& w, const Program& p, u32 quantum, Observer* observer);
 // barrier.cpp. Whether all waves had arrived.
 bool release_barrier(Thread& t, Workgroup& g);
 // schedule.cpp
-constexpr u32 QUANTUM =
-    20000;  // long enough to amortise a switch, short enough that a spinning wave soon lets others run
+constexpr u32 QUANTUM = 20000;          // amortises a switch, and a spinning wave soon lets others run
 constexpr u32 MAX_LIVE_GROUPS = 256;    // that a thread holds at once, unless the card's share of a thread is more
 constexpr u32 POLL_INSTRUCTIONS = 512;  // fewer before a wave lets others run, and it polls
 void* run_groups(void* thread);
