@@ -109,4 +109,4 @@ def test_a_constant_is_changed_as_the_guide_says(tmp_path: Path) -> None:
     said = follow(example, tmp_path)
     assert re.findall("^    (1 of 1 cases differ; .*)$", example, re.MULTILINE)[0] in said[3]
     page = (tmp_path / "repository/docs/time-model.md").read_text()
-    assert re.search(r"^\| `l1_cycles` \|.*\| 126 \| 116 \|$", page, re.MULTILINE)
+    assert re.search(r"^\| `memory_cycles` \|.*\| 912 \| 1,100 \|$", page, re.MULTILINE)
