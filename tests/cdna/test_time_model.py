@@ -16,7 +16,7 @@ from cdna.cards import get_card
 from cdna.observe.model import modelled_case_us, modelled_time_us
 from cdna.observe.records import LaunchRecord, take_records
 from cdna.profile.kernel import profiles
-from tests.cdna.test_counters import EACH_ITS_LINE, add_kernel, addition, run
+from tests.support.counted import EACH_ITS_LINE, add_kernel, addition, run
 
 CARD = get_card("gfx942")
 ROOT = Path(__file__).resolve().parents[2]
@@ -322,7 +322,7 @@ def test_a_line_that_another_workgroup_has_just_asked_for_is_no_sooner_there() -
 TIMED_WHERE_IT_LIES = """
 import sys, torch
 moved = torch.zeros(int(sys.argv[1]), dtype=torch.uint8)
-from tests.cdna.test_counters import EACH_ITS_LINE, run
+from tests.support.counted import EACH_ITS_LINE, run
 load = EACH_ITS_LINE + "global_load_dword v2, v1, s[2:3]\\ns_waitcnt vmcnt(0)\\n"
 counters = run(load, waves=16, groups=208, buffer=208 << 17, launches=2)
 print(counters.cold.cycles.hex(), counters.fabric_read_bytes)
