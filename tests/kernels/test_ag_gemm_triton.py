@@ -19,6 +19,7 @@ ROUNDING = 3e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 3, "PUSH": 2048, "num_warps": 4}
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SENDERS": 1, "PUSH": 1024, "num_warps": 4}
+SPLIT = {**TINY, "SPLIT_K": 2}
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -45,15 +46,7 @@ def test_thousands_of_calls_without_a_barrier(submission: Path, share: int) -> N
     """Ranks wait at random, so that some are a call ahead of others; places and counters are used over and over."""
     cases: list[dict[str, Any]] = [
         {"m": 32, "n": 64, "k": 64, "bias": True, "calls": 1500 // share, "jitter_ms": 2, "row": TINY},
-        {
-            "m": 16,
-            "n": 128,
-            "k": 512,
-            "bias": True,
-            "calls": 500 // share,
-            "jitter_ms": 2,
-            "row": {**TINY, "SPLIT_K": 2},
-        },
+        {"m": 16, "n": 128, "k": 512, "bias": True, "calls": 500 // share, "jitter_ms": 2, "row": SPLIT},
     ]
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 

@@ -24,6 +24,7 @@ ROUNDING = 4e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
+SPLIT = {**TINY, "SPLIT_K": 2}
 
 
 def test_shapes_that_fit_no_tile(submission: Path) -> None:
@@ -49,15 +50,7 @@ def test_many_calls_without_a_barrier(submission: Path, share: int) -> None:
     """Ranks wait at random, so that some are a call ahead; flags and slots are used over and over, by two shapes."""
     cases: list[dict[str, Any]] = [
         {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200 // share, "jitter_ms": 2, "row": TINY},
-        {
-            "m": 16,
-            "n": 128,
-            "k": 2 * 128,
-            "bias": True,
-            "calls": 300 // share,
-            "jitter_ms": 2,
-            "row": {**TINY, "SPLIT_K": 2},
-        },
+        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 300 // share, "jitter_ms": 2, "row": SPLIT},
     ]
     assert_right(PROBLEM, submission, 2, cases, ROUNDING)
 
