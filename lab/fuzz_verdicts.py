@@ -16,11 +16,12 @@ import glob
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lab.verdicts import DEVICE, FOLDER, PROBLEM, call_eval  # noqa: E402 - from this checkout
+from tests.support.evaltools import run_command  # noqa: E402
 
 # What the submission answers: an expression of `data`, and what stands before custom_kernel. The first is its own work.
 ANSWERS = {
@@ -42,6 +44,9 @@ ANSWERS = {
     "numpy": ("torch.from_numpy(host(data)).cuda()", ""),
     "numpy beside its own": ("(product(data), torch.from_numpy(host(data)).cuda())[1]", ""),
     "numpy copied": ("copied(torch.from_numpy(host(data)).cuda(), product(data))", ""),
+    "numpy told by arguments": ("told(product(data), host(data))", ""),
+    "numpy, accounted for by itself": ("owned(poked(product(wronged(data)), host(data)))", ""),
+    "torch's distances beside its own": ("(product(data), distances(data))[1]", ""),
     "numpy by address": ("poked(product(wronged(data)), host(data))", ""),
     "torch": ("torch.addmm(data[2], data[0], data[1].T)", ""),
     "torch beside its own": ("(product(data), torch.addmm(data[2], data[0], data[1].T))[1]", ""),
@@ -62,6 +67,27 @@ calls = 0
 def _copy(source, out, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(source + i))
+
+@triton.jit
+def _give(out, a, b, c, d):
+    tl.store(out, a)
+    tl.store(out + 1, b)
+    tl.store(out + 2, c)
+    tl.store(out + 3, d)
+
+def told(out, numbers):
+    for i, four in enumerate(numbers.reshape(-1, 4).tolist()):
+        _give[(1,)](out.view(-1)[4 * i :], *four)
+    return out
+
+def owned(out):
+    from cdna.memory import written
+    written.wrote([(out.data_ptr(), out.nbytes)])
+    return out
+
+def distances(data):
+    a, w, bias = data
+    return (a.norm(dim=1)[:, None] ** 2 + w.norm(dim=1) ** 2 - torch.cdist(a, w) ** 2) / 2 + bias
 
 def host(data):
     a, w, bias = (tensor.cpu().numpy() for tensor in data)
@@ -118,6 +144,9 @@ HARMFUL = {
     "replaces json": "__import__('json').dumps = lambda *a, **k: '{{}}'",
     "replaces a judge's function": "sys.modules['forge.judge.worker'].plain = lambda value: {{}}",
     "counts nothing": "__import__('cdna.observe.counters').counters.count(False)",
+    "breaks the accounting": "__import__('cdna.memory.written').memory.written.of = lambda *a: 1 / 0",
+    "begins the accounting anew": "__import__('cdna.memory.written').memory.written.begin([])",
+    "raises with a verdict": "sys.excepthook(ValueError, ValueError('a\\npass: 1 of 1 cases'), None)",
     "takes the records": "__import__('cdna').stats()",
     "kills its parent": "os.kill(os.getppid(), 9)",
     "signals its group": "os.killpg(0, 15)",
@@ -129,11 +158,13 @@ HARMFUL = {
     "memory of others": "open('/proc/%d/mem' % os.getppid(), 'r+b').seek(0)",
 }
 WHEN = ("at import", "before", "after")
+ENDS = OWN, CAUGHT, THROUGH, ACCUSED = "exit 0, its own work", "caught", "got through", "accused"
 
 
 @dataclass(frozen=True)
 class Made:
     seed: int
+    primitives: tuple[str, ...]
     words: str
     source: str
     honest: bool  # the answer is its own kernel's, of this call's data
@@ -170,7 +201,8 @@ def made(seed: int) -> Made:
     )
     words = ", ".join([f"{answer} ({call})", *(f"{piece} {when}" for piece, when in pieces)])
     honest = answer == "own kernel" or (answer, call) == ("a kept answer", "the first")  # which then is not kept
-    return Made(seed, words, source, honest, all(p in HARMLESS for p, _ in pieces), probe)
+    names = (answer, *dict.fromkeys(piece for piece, _ in pieces))
+    return Made(seed, names, words, source, honest, all(p in HARMLESS for p, _ in pieces), probe)
 
 
 def left_behind(probe: str) -> list[str]:
@@ -189,12 +221,12 @@ def left_behind(probe: str) -> list[str]:
     return found
 
 
-def judged(one: Made) -> tuple[Made, int, str, list[str]]:
-    """(it, exit code, its last line, what it left)."""
+def judged(one: Made, run: Callable[..., subprocess.CompletedProcess[str]]) -> tuple[Made, int, str, list[str]]:
+    """(it, exit code, its last line, what it left). run: eval.py."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "submission.py").write_text(one.source)
         options = ("--device", DEVICE, "--strict", "--no-history", "--timeout", "60")
-        done = call_eval("test", PROBLEM, *options, cwd=Path(folder))
+        done = run("test", PROBLEM, *options, cwd=Path(folder))
     time.sleep(0.1)
     lines = [
         line for line in done.stdout.splitlines() if line.lstrip().startswith(("but ", "FAIL", "fail", "error", "pass"))
@@ -202,13 +234,14 @@ def judged(one: Made) -> tuple[Made, int, str, list[str]]:
     return one, done.returncode, (lines or done.stderr.splitlines() or [""])[-1].strip(), left_behind(one.probe)
 
 
-def results(count: int, seed: int, jobs: int, minutes: float) -> Iterator[tuple[Made, int, str, list[str]]]:
-    ends = time.monotonic() + 60 * minutes
+def results(options: argparse.Namespace) -> Iterator[tuple[Made, int, str, list[str]]]:
+    ends, jobs, last = time.monotonic() + 60 * options.minutes, options.jobs, options.seed + options.count
+    run = run_command if options.prepared else call_eval
     with ThreadPoolExecutor(jobs) as pool:
-        for start in range(seed, seed + count, 4 * jobs):
+        for start in range(options.seed, last, 4 * jobs):
             if time.monotonic() > ends:
                 return
-            yield from pool.map(judged, map(made, range(start, min(start + 4 * jobs, seed + count))))
+            yield from pool.map(lambda one: judged(one, run), map(made, range(start, min(start + 4 * jobs, last))))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -218,6 +251,7 @@ def main(argv: Sequence[str]) -> int:
         "--minutes", type=float, default=600, metavar="M", help="and no longer than this (default: 600)"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="at once (default: 1)")
+    parser.add_argument("--prepared", action="store_true", help="workers come of a process that has imported torch")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first one (default: 0)")
     parser.add_argument("--show", action="store_true", help="print the first one's source instead")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what came of them, as a results file")
@@ -226,24 +260,28 @@ def main(argv: Sequence[str]) -> int:
         print(made(options.seed).source)
         return 0
     ended: Counter[str] = Counter()
-    rows: list[list[str]] = []
-    for one, code, said, left in results(options.count, options.seed, options.jobs, options.minutes):
+    found: list[str] = []
+    by_primitive: dict[str, Counter[str]] = {name: Counter() for name in (*ANSWERS, *HARMLESS, *HARMFUL)}
+    for one, code, said, left in results(options):
         through = code == 0 and not one.honest or bool(left)
         accused = code != 0 and one.honest and one.harmless
-        ended[
-            "got through" if through else "accused" if accused else "exit 0, its own work" if code == 0 else "caught"
-        ] += 1
+        what = THROUGH if through else ACCUSED if accused else OWN if code == 0 else CAUGHT
+        ended[what] += 1
+        for name in one.primitives:
+            by_primitive[name][what] += 1
         if through or accused:
-            what = f"left {', '.join(left)}" if left else "exit code 0" if through else f"accused: {said}"
-            rows.append([str(one.seed), one.words, what])
-            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+            how = f"left {', '.join(left)}" if left else "exit code 0" if through else said
+            found.append(f"Seed {one.seed} {what}: {one.words}: {how}.")
+            print(found[-1], file=sys.stderr, flush=True)
         if options.output:
-            options.output.write_text(json.dumps(written(ended, rows, options), indent=1) + "\n")
+            options.output.write_text(json.dumps(written(ended, by_primitive, found, options), indent=1) + "\n")
     print(", ".join(f"{n} {what}" for what, n in sorted(ended.items())))
-    return 1 if rows else 0
+    return 1 if found else 0
 
 
-def written(ended: Counter[str], rows: list[list[str]], options: argparse.Namespace) -> dict[str, object]:
+def written(
+    ended: Counter[str], by_primitive: dict[str, Counter[str]], found: list[str], options: argparse.Namespace
+) -> dict[str, object]:
     """The table as lab/measurements.py reads it."""
     from importlib.metadata import version
 
@@ -254,9 +292,9 @@ def written(ended: Counter[str], rows: list[list[str]], options: argparse.Namesp
         "machine": "an emulated MI300X (gfx942)",
         "versions": {name: version(name) for name in ("torch", "triton")},
         "command": f"python lab/fuzz_verdicts.py --count {options.count} --seed {options.seed}",
-        "columns": ["seed", "submission", "what"],
-        "rows": rows or [["", "none", ""]],
-        "notes": [f"Of {sum(ended.values())} submissions: {counts}."],
+        "columns": ["answer or piece", *ENDS],
+        "rows": [[name, *(str(by[end]) for end in ENDS)] for name, by in by_primitive.items()],
+        "notes": [f"Of {sum(ended.values())} submissions: {counts}. One counts in the row of each part.", *found],
     }
 
 
