@@ -143,7 +143,7 @@ HARMFUL = {
     "replaces comparison": "torch.allclose = lambda *a, **k: True",
     "replaces json": "__import__('json').dumps = lambda *a, **k: '{{}}'",
     "replaces a judge's function": "sys.modules['forge.judge.worker'].plain = lambda value: {{}}",
-    "counts nothing": "__import__('cdna.observe.counters').counters.count(False)",
+    "counts nothing": "__import__('cdna.observe.counters').observe.counters.count(False)",
     "breaks the accounting": "__import__('cdna.memory.written').memory.written.of = lambda *a: 1 / 0",
     "begins the accounting anew": "__import__('cdna.memory.written').memory.written.begin([])",
     "raises with a verdict": "sys.excepthook(ValueError, ValueError('a\\npass: 1 of 1 cases'), None)",
@@ -256,6 +256,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--show", action="store_true", help="print the first one's source instead")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what came of them, as a results file")
     options = parser.parse_args(argv)
+    if options.prepared and options.jobs > 1:
+        parser.error("--prepared: one at a time")
     if options.show:
         print(made(options.seed).source)
         return 0

@@ -24,13 +24,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from forge.console import aligned  # noqa: E402 - from this checkout
+from forge.console import EXIT_BUT, EXIT_PASS, aligned  # noqa: E402 - from this checkout
 from forge.task.harness import harness_of_eval  # noqa: E402
 
 FOLDER = ROOT / "lab" / "corpus"
 PROBLEM = FOLDER / "problem"
 DEVICE, TIMEOUT_S = "gfx942", 120
-EMULATED = ", emulated"  # behind what an entry should be: a GPU does not count what kernels execute
+# Behind what an entry should be: a GPU does not count what kernels execute; another mode than test.
+EMULATED, BENCHMARK = "emulated", "benchmark"
 CASE = "m: 16; n: 32; k: 256; seed: 11\n"
 ROWS = ("amd", "amd_202602")  # of official evaluators that judge one GPU
 
@@ -42,6 +43,7 @@ class Entry:
     kind: str
     source: str  # of the submission
     emulated_alone: bool = False
+    mode: str = "test"
 
 
 def corpus() -> list[Entry]:
@@ -50,15 +52,16 @@ def corpus() -> list[Entry]:
     for path in sorted(FOLDER.glob("*.py")):
         if path.name != "kernel.py":
             first, _, body = path.read_text().partition("\n")
-            expected, _, kind = first.removeprefix("# ").partition(": ")
-            alone = expected.endswith(EMULATED)
-            entries.append(Entry(path.stem, expected.removesuffix(EMULATED), kind, head + body, alone))
+            words, _, kind = first.removeprefix("# ").partition(": ")
+            expected, *where = words.split(", ")
+            mode = BENCHMARK if BENCHMARK in where else "test"
+            entries.append(Entry(path.stem, expected, kind, head + body, EMULATED in where, mode))
     return entries
 
 
-def outcome(verdict: str, exit_code: int) -> str:
-    """What a run's verdict is in this table. A submission can write that file, but not the exit code."""
-    return {"pass": "pass", "pass, but": "but"}.get(verdict, "caught") if exit_code == 0 else "caught"
+def outcome(exit_code: int) -> str:
+    """What a run's exit code under --strict is in this table: what else it says a submission may have written."""
+    return {EXIT_PASS: "pass", EXIT_BUT: "but"}.get(exit_code, "caught")
 
 
 def judged(entry: Entry, run: Callable[..., subprocess.CompletedProcess[str]], device: str = DEVICE) -> tuple[str, str]:
@@ -66,11 +69,12 @@ def judged(entry: Entry, run: Callable[..., subprocess.CompletedProcess[str]], d
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "submission.py").write_text(entry.source)
-        done = run("test", PROBLEM, "--device", device, "--json", "out.json", "--timeout", "60", cwd=folder)
+        options = ("--device", device, "--json", "out.json", "--timeout", "60", "--strict", "--trust")
+        done = run(entry.mode, PROBLEM, *options, cwd=folder)
         result = json.loads((folder / "out.json").read_text())
     case = result["broken"] or result["cases"][0]
     words = "; ".join(case["buts"]) or case["message"]
-    return outcome(result["verdict"], done.returncode), f"{case['status']}: {words}" if words else case["status"]
+    return outcome(done.returncode), f"{case['status']}: {words}" if words else case["status"]
 
 
 def call_eval(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
