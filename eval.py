@@ -3,14 +3,15 @@
 
 import sys
 
-from forge.interpreter import have_needed
+from forge.interpreter import have_needed, hold_signals
 
 if __name__ == "__main__":
+    hold_signals()
     try:
         have_needed("eval.py")
         from forge.commands.eval import main
 
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:  # while all that is imported
+    except KeyboardInterrupt:
         print("eval.py: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from forge.console import EXIT_BAD_INPUT, EXIT_PASS
-from forge.interpreter import have_needed
+from forge.interpreter import have_needed, hold_signals
 
 USAGE = """\
 usage: forge COMMAND ...
@@ -32,6 +32,7 @@ forge COMMAND --help says more; exit codes are in docs/exit-codes.md.
 
 
 def _eval(words: list[str]) -> int:
+    hold_signals()
     from forge.commands.eval import main
 
     return main(words)

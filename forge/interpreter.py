@@ -2,12 +2,24 @@
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST = (3, 11)
+ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 NEEDED = ["elftools", "jinja2", "jsonschema", "msgpack", "numpy", "rich", "torch", "yaml", "ziglang"]
+
+
+def hold_signals() -> None:
+    """What ends a command waits, while all that it needs is imported, until `take_signals`: only then can it be told of
+    where the command was to tell of its end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def take_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def have_needed(command: str) -> None:

@@ -24,6 +24,7 @@ from forge.console import (
     fill_standard_descriptors,
 )
 from forge.generate.submission import KERNEL, SubmissionError, read_submission
+from forge.interpreter import take_signals
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import (
     BAD_INPUT,
@@ -41,10 +42,10 @@ def main(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # in whatever encoding: a submission's words may hold any character
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if "POPCORN_FD" in os.environ:
-        return protocol.main(argv)
-    if argv[:1] and argv[0] in history.COMMANDS:
-        return history.main(argv)
+    kept = argv[:1] and argv[0] in history.COMMANDS
+    if other := protocol if "POPCORN_FD" in os.environ else history if kept else None:
+        take_signals()
+        return other.main(argv)
     try:
         return _main(argv)
     except (Exception, KeyboardInterrupt) as error:
@@ -59,19 +60,20 @@ def main(argv: list[str]) -> int:
 
 def _main(argv: list[str]) -> int:
     try:
+        take_signals()
         args = eval_parser().parse_args(argv)
         plan, run_eval = make_plan(args)
         profile_files.check(args, plan)
         other = None if args.against is None else _other_submission(plan, args.against, run_eval)
+        run = Run(plan.mode, [], timed=not plan.device.emulated)
+        run.notes = notes_for(plan, official_eval=run_eval is not None)
+        adopt_orphans()
+        console = Console(soft_wrap=True)
+        pair = None if other is None else Pair(plan, other, run)
+        view = View(console, plan, args.show_output) if pair is None else PairView(console, pair, args.show_output)
     except (Exception, KeyboardInterrupt) as error:
         jsonfile.write_not_run(argv, error, _exit_code_of(error))
         raise
-    run = Run(plan.mode, [], timed=not plan.device.emulated)
-    run.notes = notes_for(plan, official_eval=run_eval is not None)
-    adopt_orphans()
-    console = Console(soft_wrap=True)
-    pair = None if other is None else Pair(plan, other, run)
-    view = View(console, plan, args.show_output) if pair is None else PairView(console, pair, args.show_output)
     try:
         view.head(run.notes, own_eval=run_eval is not None)
         with view:

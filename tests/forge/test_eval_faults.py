@@ -84,7 +84,7 @@ def alive(pid: int) -> bool:
 def wait_for(what: Any, seconds: float = ENDS_S) -> bool:
     deadline = time.monotonic() + seconds
     while not what() and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.02)
     return bool(what())
 
 
@@ -125,6 +125,25 @@ def test_a_run_that_is_ended_is_incomplete_and_leaves_nothing(folder: Path, numb
     result = json.loads((folder / "out.json").read_text())
     assert (result["verdict"], result["exit_code"], statuses(result)) == ("incomplete", 130, ["pass"])
     assert not any(map(alive, pids)) and not list((folder / "tmp").glob("forge-*"))
+
+
+def holds_signals(process: subprocess.Popen[str]) -> bool:
+    blocked = next(line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "SigBlk" in line)
+    return bool(int(blocked.split()[1], 16) >> signal.SIGINT - 1 & 1)
+
+
+@pytest.mark.parametrize("command", [EVAL, [sys.executable, "-m", "forge", "eval", *EVAL[2:]]])
+def test_a_run_that_is_ended_before_it_begins_says_so(folder: Path, command: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=hear_every_signal
+    ) as process:
+        assert wait_for(lambda: holds_signals(process))  # it imports what it needs
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=ENDS_S)
+    assert (process.returncode, stderr) == (130, "eval.py: interrupted\n")
+    result = json.loads((folder / "out.json").read_text())
+    assert (result["verdict"], result["error"]) == ("not run", "interrupted")
 
 
 def test_a_killed_evaluator_leaves_nothing(folder: Path) -> None:
