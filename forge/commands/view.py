@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from typing import Any
 
 import rich.console
@@ -332,13 +333,27 @@ def details(result: CaseResult) -> list[str]:
 
 
 def tail_lines(result: CaseResult) -> list[str]:
-    """The trace of an exception and what the process last printed."""
+    """The trace of an exception and what the process last printed, but for findings, which are told by themselves."""
     lines = [f"| {line}" for line in result.trace.splitlines()]
-    if result.last_words:
-        lines += ["last words:"] + [f"| {words}" for words in result.last_words]
+    told = [line for text in finding_texts(result.device_report) for line in map(_gist, text.splitlines())]
+    words = [line for line in result.last_words if not any(_repeats(_gist(line), one) for one in told)]
+    times = Counter(words)
+    if words:
+        often = {line: f" ({count} times)" for line, count in times.items() if count > 1}
+        lines += ["last words:"] + [f"| {line}{often.get(line, '')}" for line in times]
     if result.output_bytes > 2**20:
         lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
     return lines
+
+
+def _gist(line: str) -> str:
+    """Of a line of a finding, or of what the device has printed: alike in each launch."""
+    return NUMBERS.sub("", line.strip().removeprefix("cdna:").strip())
+
+
+def _repeats(printed: str, told: str) -> bool:
+    shortest = 30  # characters of what has been cut off
+    return printed == told or (len(printed) > shortest and told.startswith(printed))
 
 
 def finding_texts(report: dict[str, Any]) -> list[str]:

@@ -34,6 +34,16 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lines
 
 
+def test_last_words_do_not_say_again_what_was_found(printed: Any) -> None:
+    finding = "add on gfx942: bounds: writes 4 bytes at 0x7f5510, 0 bytes past the end of `x`\n  at `store` (a.hip:3)"
+    words = [f"cdna: {line}"[:50] for line in finding.replace("7f5510", "7f66").splitlines()]
+    result = CaseResult(0, "n: 0", Status.FAIL, "mismatch", last_words=[*words, "mine", "at", *words, "mine"])
+    result.device_report = {"findings": [{"text": finding}]}
+    lines = printed(result)
+    assert sum("past the end" in line for line in lines) == 1 and sum("a.hip:3" in line for line in lines) == 1
+    assert lines[lines.index("last words:") + 1 :][:2] == ["| mine (2 times)", "| at"]
+
+
 def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
     results = [CaseResult(n, f"n: {n}", Status.ERROR, **ERROR) for n in range(3)]
     results[1].trace = results[1].trace.replace("run1", "run2")
