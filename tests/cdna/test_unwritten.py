@@ -44,6 +44,7 @@ FOUND = {
     "register": READS.format(4096, 4096, 0) + NOTHING,
     "halves": READS.format(2048, 2048, 0) + STORED.format("next<half>"),
     "bytes": READS.format(1024, 1024, 0) + STORED.format("next<unsigned char>"),
+    "end of a large one": READS.format(4096, 4096, (300 << 20) - 4096) + NOTHING,
     "doubles": READS.format(8192, 8192, 0) + STORED.format("next<double>"),
 }
 
@@ -209,7 +210,8 @@ def test_triton_lanes() -> None:
 def test_what_torch_makes_within_the_block_is_unwritten() -> None:
     with cdna.device("gfx942", checks="all"):
         made, zeros, ones = torch.empty(1000), torch.zeros(1000), torch.ones(1000) + 1
-    assert unwritten_elements(made).all()
+        large = torch.empty(80 << 20)
+    assert all(unwritten_elements(x).all() for x in (made, large[:1000], large[-1000:]))
     assert not unwritten_elements(zeros).any() and not unwritten_elements(ones).any()
 
 

@@ -183,6 +183,13 @@ def test_collectives() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_the_ends_of_a_large_tensor_that_nobody_has_written(tmp_path: Path) -> None:
+    text = "import torch, cdna; x = torch.empty(80 << 20, device='cuda'); x[-4:].tolist(), x[:4].tolist()"
+    (tmp_path / "main.py").write_text(f"{text}; print(*cdna.findings(), torch.zeros_like(x)[:4].tolist())")
+    run = forked(tmp_path / "main.py", cdna_checks="report:all")
+    assert run.stdout.count("reads 4 of the 4 elements") == 2 and run.stdout.endswith("[0.0, 0.0, 0.0, 0.0]\n"), run
+
+
 @pytest.mark.parametrize(("asked", "environment"), [("", "all"), ('cdna.checks.push("all")', "none")])
 @pytest.mark.parametrize(("read", "reader"), [("cpu", "a copy to the host"), ("tolist", "tolist")])
 def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment: str, read: str, reader: str) -> None:

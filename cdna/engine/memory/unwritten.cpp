@@ -47,7 +47,12 @@ bool computed_of_unwritten(u64 address) {
 
 extern "C" {
 void cdna_mark_unwritten(u8* at, u64 bytes) {
-  for (u64 a = (u64)at & ~3ull; a < (u64)at + bytes; a += 4) *(u32*)a = UNWRITTEN;
+  constexpr u64 MOST = 256 << 20, END = 1 << 20;  // larger ones may be more than the host has
+  const auto fill = [](u64 from, u64 to) {
+    for (u64 a = from & ~3ull; a < to; a += 4) *(u32*)a = UNWRITTEN;
+  };
+  fill((u64)at, (u64)at + (bytes > MOST ? END : bytes));
+  if (bytes > MOST) fill((u64)at + bytes - END, (u64)at + bytes);
   const Lock locked(stores_lock);
   for (SpoiltStore& s : stores)
     if (s.low - (u64)at < bytes) s.high = 0;  // of what was there before

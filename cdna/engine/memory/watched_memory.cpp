@@ -41,13 +41,11 @@ static u64 leave(u64 base) {
 // Here at a page, as the first of a segment: the modelled caches number pages as they are touched, and which small blocks
 // shared one would be the host's to say.
 constexpr size_t BLOCK_ALIGNMENT = 4096;
-// Larger blocks may be more than the host has, and are seldom used whole.
-constexpr size_t MOST_FILLED = 256 << 20;
 
 static int led_memalign(void** out, size_t alignment, size_t bytes) {
   if (aligning && alignment < BLOCK_ALIGNMENT) alignment = BLOCK_ALIGNMENT;
   int error = posix_memalign(out, alignment, bytes);
-  if (filling && !error && bytes <= MOST_FILLED) cdna_mark_unwritten((u8*)*out, bytes);
+  if (filling && !error) cdna_mark_unwritten((u8*)*out, bytes);
   if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
     enter({(u64)*out, bytes, OF_DEVICE});

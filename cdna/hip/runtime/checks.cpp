@@ -166,10 +166,8 @@ __attribute__((constructor)) static void fail_behind_findings() {  // before mai
   on_exit(ends, nullptr);
 }
 
-// Fresh device memory, up to a size: larger heaps may be more than the host has.
 void mark_fresh(u8* at, size_t bytes) {
-  constexpr size_t MOST = 256 << 20;
-  if (wanted().kinds >> CHECK_UNWRITTEN & 1 && bytes <= MOST) cdna_mark_unwritten(at, bytes);
+  if (wanted().kinds >> CHECK_UNWRITTEN & 1) cdna_mark_unwritten(at, bytes);
 }
 
 // What a copy brings the host of a device's memory though nobody has written it there: told once of each allocation.

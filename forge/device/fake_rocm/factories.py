@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from cdna.checks import settings
 from forge.device.fake_rocm import generators, tags
 from forge.device.fake_rocm.tags import CPU, current, mark, quiet, tag_of, target
 from forge.device.pages import fresh
@@ -83,6 +84,10 @@ def _made_of_pages(original: Callable[..., Any], tag: int, args: Any, kwargs: di
     memory = fresh(storage_bytes)
     pages = torch.frombuffer(memory, dtype=torch.uint8)
     tags.know_memory(pages, memory)
+    if original.__name__ in UNWRITTEN and tags.told is not None and "unwritten" in settings().kinds:
+        from cdna.checks.launch_checks import mark_unwritten
+
+        mark_unwritten(pages.data_ptr(), storage_bytes)
     made = pages.view(plan.dtype).as_strided(plan.shape, plan.stride())
     return made.requires_grad_() if plan.requires_grad else made
 

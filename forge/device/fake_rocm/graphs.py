@@ -288,4 +288,5 @@ def _tolist(self: torch.Tensor) -> Any:
     if tags.tag_of(self) != tags.CPU:
         refuse("tolist: the host reads values")
         look(self, "tolist")
-    return _to_list(self)
+    with tags.quiet():
+        return _to_list(self)

@@ -86,7 +86,8 @@ _item = _BASE.item
 
 def item(self: torch.Tensor) -> Any:
     look(self, "item")
-    return _item(self)
+    with quiet():
+        return _item(self)
 
 
 _type = _BASE.type

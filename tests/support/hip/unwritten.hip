@@ -180,6 +180,11 @@ static void run_wrong() {
   if (is("register")) spins ON(o.data), o.read();
   if (is("halves")) next ON(halves.data, half_results.data), half_results.read();
   if (is("bytes")) next ON(bytes.data, byte_results.data), byte_results.read();
+  if (is("end of a large one")) {
+    constexpr int LARGE = 300 << 20;
+    Memory<char> large(LARGE), rest = {large};
+    rest.data += LARGE - 4096, rest.read(4096);
+  }
   if (is("doubles")) next ON(doubles.data, double_results.data), double_results.read();
 }
 
