@@ -48,6 +48,11 @@ def end_on_signals() -> None:
             signal.signal(number, _terminated)
 
 
+def take_signals() -> None:
+    """Those that `hold_signals` has held."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def _terminated(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
 

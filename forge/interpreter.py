@@ -8,18 +8,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST = (3, 11)
-ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 NEEDED = ["elftools", "jinja2", "jsonschema", "msgpack", "numpy", "rich", "torch", "yaml", "ziglang"]
 
 
 def hold_signals() -> None:
-    """What ends a command waits, while all that it needs is imported, until `take_signals`: only then can it be told of
-    where the command was to tell of its end."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-
-
-def take_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    """What ends a command waits while all that it needs is imported: till then it could not tell of its end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
 
 def have_needed(command: str) -> None:

@@ -22,9 +22,9 @@ from forge.console import (
     UsageError,
     end_on_signals,
     fill_standard_descriptors,
+    take_signals,
 )
 from forge.generate.submission import KERNEL, SubmissionError, read_submission
-from forge.interpreter import take_signals
 from forge.judge.evaluate import evaluate
 from forge.judge.plan import (
     BAD_INPUT,

@@ -335,25 +335,19 @@ def details(result: CaseResult) -> list[str]:
 def tail_lines(result: CaseResult) -> list[str]:
     """The trace of an exception and what the process last printed, but for findings, which are told by themselves."""
     lines = [f"| {line}" for line in result.trace.splitlines()]
-    told = [line for text in finding_texts(result.device_report) for line in map(_gist, text.splitlines())]
-    words = [line for line in result.last_words if not any(_repeats(_gist(line), one) for one in told)]
-    times = Counter(words)
-    if words:
-        often = {line: f" ({count} times)" for line, count in times.items() if count > 1}
-        lines += ["last words:"] + [f"| {line}{often.get(line, '')}" for line in times]
+    told = finding_texts(result.device_report)
+    words = Counter(line for line in result.last_words if not any(_repeats(line, text) for text in told))
+    lines += ["last words:"] * bool(words)
+    lines += [f"| {line} ({times} times)" if times > 1 else f"| {line}" for line, times in words.items()]
     if result.output_bytes > 2**20:
         lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
     return lines
 
 
-def _gist(line: str) -> str:
-    """Of a line of a finding, or of what the device has printed: alike in each launch."""
-    return NUMBERS.sub("", line.strip().removeprefix("cdna:").strip())
-
-
-def _repeats(printed: str, told: str) -> bool:
-    shortest = 30  # characters of what has been cut off
-    return printed == told or (len(printed) > shortest and told.startswith(printed))
+def _repeats(line: str, finding: str) -> bool:
+    """Whether it was printed of the same fault, in whichever launch; it may be cut off."""
+    gist = NUMBERS.sub("", line.removeprefix("cdna: ").strip())
+    return len(gist) > 8 and gist in NUMBERS.sub("", finding)
 
 
 def finding_texts(report: dict[str, Any]) -> list[str]:

@@ -42,10 +42,9 @@ static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range
 // Who goes past the end of a range comes to what was freed behind it, with the same place: both are told.
 static bool in_freed(Wave& w, const Access& x, int lane, u64 address, const Range& freed, const Range* meant) {
   constexpr u64 CLOSE = 256;  // bytes
-  const Checks& c = *w.wg->check->checks;
   if (meant && meant->freed) meant = nullptr;
   char where[200];
-  const Range* live = describe(c, address, x.bytes, where, sizeof where, meant);
+  const Range* live = describe(*w.wg->check->checks, address, x.bytes, where, sizeof where, meant);
   const bool past = !freed.barred && live && (meant || address - live->end < CLOSE);
   return report(w, CHECK_BOUNDS, lane, address, past ? live : &freed, ~0u, "%s %u bytes at 0x%llx, %s%sin %s, which %s",
                 x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, past ? where : "",

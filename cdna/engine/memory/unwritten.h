@@ -11,8 +11,7 @@ void note_unwritten_store(u64 base, u64 low, u64 high, bool computed, const Prog
 bool computed_of_unwritten(u64 address);
 
 extern "C" {
-// Fills fresh memory, to the end of its last dword; of more than 256 MB the first and the last MB.
-void cdna_mark_unwritten(u8* at, u64 bytes);
+void cdna_mark_unwritten(u8* at, u64 bytes);  // fills fresh memory; of more than 256 MB the first MB and the last
 // Of bytes that the host reads, how many nothing has written; first: where.
 u64 cdna_unwritten_bytes(u64 from, u64 bytes, u64* first);
 // Who has stored there what nothing had written; 2: and computed it, 0: nobody is known.
