@@ -19,18 +19,19 @@ from .errors import CdnaError, KernelFault, LaunchError, ToolchainError, Unsuppo
 
 if TYPE_CHECKING:
     from . import profile
-    from .checks import CheckError, Finding
+    from .checks import CheckError
     from .checks.launch_checks import unwritten_elements
     from .launch.module import Module
     from .observe import model
     from .observe.counters import Counters, counting
     from .observe.records import AutotunerChoice, LaunchRecord, autotuned, findings, waits
     from .observe.watching import Stop, trace, watch
+    from .results import Finding
     from .triton import device
 
 # What launches take is imported once it is asked for: programs that only compile, or start others, make no launch.
 _PLACES = {
-    "checks": ("CheckError", "Finding"),
+    "checks": ("CheckError",),
     "checks.launch_checks": ("unwritten_elements",),
     "engine.settings": (),
     "observe.counters": ("Counters", "counting"),
@@ -38,6 +39,7 @@ _PLACES = {
     "observe.records": ("AutotunerChoice", "LaunchRecord", "autotuned", "findings", "waits"),
     "observe.watching": ("Stop", "trace", "watch"),
     "profile": (),
+    "results": ("Finding",),
     "triton": ("device",),
 }
 _MODULES = {place.rpartition(".")[2]: place for place in _PLACES}

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from _pytest.outcomes import Failed
+from msgspec import structs
 
 from . import checks
 from .cards import ARCHS, get_card
@@ -126,7 +127,7 @@ class _Seen:
 
 
 def _drain() -> _Seen:
-    found = [{**asdict(one), "text": str(one)} for one in records.findings()]
+    found = [{**structs.asdict(one), "text": str(one)} for one in records.findings()]
     for one in found:
         one["workgroup"] = list(one["workgroup"] or ())
     return _Seen(len(records.take_records("tests")), found)

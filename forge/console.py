@@ -87,3 +87,23 @@ def number(value: float | None, digits: int) -> str:
         return ""
     text = f"{value:.{digits}g}"
     return f"{value:.0f}" if "e+" in text else text
+
+
+def instructions_text(n: float) -> str:
+    """Of waves, to two digits: 1.9 G instructions."""
+    power = 9 if n >= 1e9 else 6
+    value = n / 10**power
+    return f"{value:.{1 if value < 10 else 0}f} {'G' if power == 9 else 'M'} instructions"
+
+
+def work_text(instructions: float, torch_flops: float) -> str:
+    """What a call executes: of waves, and of torch's own products where these are as much as matters."""
+    power = next((n for n in (12, 9) if torch_flops >= 10**n), 0)
+    torch = f"{torch_flops / 10**power:.3g} {'T' if power == 12 else 'G'}FLOP of torch's" if power else ""
+    return " and ".join(filter(None, [instructions_text(instructions) if instructions else "", torch]))
+
+
+def minutes_text(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"

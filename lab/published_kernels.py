@@ -33,7 +33,8 @@ import torch  # noqa: E402
 import cdna  # noqa: E402
 from cdna.cards import cards  # noqa: E402
 from cdna.observe.counters import clear_caches  # noqa: E402
-from cdna.observe.model import ModelledTime, modelled_case_us  # noqa: E402
+from cdna.observe.model import modelled_case_us  # noqa: E402
+from cdna.results import ModelledTime  # noqa: E402
 from forge.task.problem import Case, find_problem  # noqa: E402
 from lab.time_model.runner import ROOM  # noqa: E402
 from lab.whole_submissions import on_a_line  # noqa: E402

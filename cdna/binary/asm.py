@@ -54,16 +54,7 @@ class AsmFile:
     lds_symbols: dict[str, int] = field(default_factory=dict)  # .amdgpu_lds name -> LDS address
 
 
-_DATA_SIZES = {
-    ".byte": 1,
-    ".short": 2,
-    ".hword": 2,
-    ".value": 2,
-    ".long": 4,
-    ".int": 4,
-    ".word": 4,
-    ".quad": 8,
-}
+_DATA_SIZES = {".byte": 1, ".short": 2, ".hword": 2, ".value": 2, ".long": 4, ".int": 4, ".word": 4, ".quad": 8}
 _SKIPPED_SECTIONS = re.compile(r"\.(debug|AMDGPU|note|comment|eh_frame|llvm|symtab|strtab)")
 _NAME = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LABEL = re.compile(r"^([\w.$@]+):\s*(.*)$")

@@ -442,12 +442,7 @@ class Decoder:
 
     @staticmethod
     def _record(
-        number: int,
-        dst: list[Operand],
-        src: list[Operand],
-        dst_types: list[str],
-        src_types: list[str],
-        m: Modifiers,
+        number: int, dst: list[Operand], src: list[Operand], dst_types: list[str], src_types: list[str], m: Modifiers
     ) -> list:
         packed = bool(_PACKED_TYPES.intersection(src_types))
         op_sel_hi = m.op_sel_hi if m.op_sel_hi is not None else (7 if packed else 0)

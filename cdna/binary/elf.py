@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgpack
+import msgspec
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
@@ -185,7 +185,7 @@ def _known() -> str:
 
 
 def _kernels(note: bytes) -> dict[str, dict[str, Any]]:
-    document = msgpack.unpackb(note, strict_map_key=False)
+    document = msgspec.msgpack.decode(note)
     return {kernel[".symbol"].removesuffix(".kd"): kernel for kernel in document.get("amdhsa.kernels", [])}
 
 

@@ -141,12 +141,7 @@ class ImageBuilder:
         found = _SYMBOLIC.match(text)
         if not found:
             return None
-        name, kind, half, addend = (
-            found.group(1),
-            found.group(2),
-            found.group(3) or "lo",
-            int(found.group(4) or 0),
-        )
+        name, kind, half, addend = (found.group(1), found.group(2), found.group(3) or "lo", int(found.group(4) or 0))
         if name in self.asm.lds_symbols and kind == "abs32":
             return self.asm.lds_symbols[name] if half == "lo" else 0
         address = self._address(name)

@@ -9,18 +9,18 @@ The engine does the work (engine/checks, launch_checks.py); hazards.py looks at 
 
 from __future__ import annotations
 
-import linecache
 import os
 import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..engine.build import ENGINE_DIR
 from ..errors import CdnaError, KernelFault
+from ..results import Finding
 
 # The engine's list: in the order of the kinds' bits.
 KINDS = tuple(re.findall(r'^KIND\(\w+, "(\w+)"\)$', (ENGINE_DIR / "checks/kinds.h").read_text(), re.MULTILINE))
@@ -37,58 +37,16 @@ class CheckError(KernelFault):
         self.finding = finding
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something a check found, once for each source line and tensor; `count` says how often it did."""
-
-    kind: str
-    kernel: str
-    arch: str
-    message: str
-    instruction: str  # text of the instruction
-    source: str  # file:line
-    workgroup: tuple[int, int, int] | None = None
-    wave: int | None = None
-    lane: int | None = None
-    address: int | None = None  # of memory, or a byte of LDS
-    tensor: str = ""  # name and extent, where known
-    other_instruction: str = ""  # the other one, of a race or a missing wait
-    count: int = 1
-
-    def __str__(self) -> str:
-        where = ""
-        if self.workgroup is not None:
-            where = f", workgroup {self.workgroup}, wave {self.wave}"
-            where += f", lane {self.lane}" if self.lane is not None else ""
-        where += f", the first of {self.count}" if self.count > 1 else ""
-        what = f"{self.kernel} on {self.arch}: {self.kind}: {self.message}"
-        text = self.source_text
-        place = f"\n  at `{self.instruction}` ({self.source}){where}" if self.instruction else ""
-        return what + place + (f"\n  | {text}" if text else "")
-
-    @property
-    def source_text(self) -> str:
-        """The line that `source` names; "" where its file cannot be read."""
-        file, _, line = self.source.rpartition(":")
-        return linecache.getline(file, int(line)).strip() if file and line.isdecimal() else ""
-
-
 def as_finding(record: Any, kernel: str, arch: str, instruction: str, source: str, other_instruction: str) -> Finding:
     """Of the engine's Finding; instruction: `text`, source: file:line."""
-    kind = ALL_KINDS[record.kind]
-    found = Finding(kind, kernel, arch, record.message.decode(errors="replace"), instruction, source)
+    kind, message = ALL_KINDS[record.kind], record.message.decode(errors="replace")
     if kind in STATIC_KINDS:
-        return found
-    return replace(
-        found,
-        workgroup=tuple(record.group),
-        wave=record.wave,
-        lane=record.lane if record.lane >= 0 else None,
-        address=record.address or None,
-        tensor=record.tensor.decode(errors="replace"),
-        other_instruction=other_instruction,
-        count=record.count,
-    )
+        return Finding(kind, kernel, arch, message, instruction, source)
+    lane, tensor = record.lane if record.lane >= 0 else None, record.tensor.decode(errors="replace")
+    return Finding(
+        kind, kernel, arch, message, instruction, source,
+        tuple(record.group), record.wave, lane, record.address or None, tensor, other_instruction, record.count,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

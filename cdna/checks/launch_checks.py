@@ -11,7 +11,8 @@ from typing import Any
 from ..engine import abi
 from ..engine.library import engine
 from ..memory.torch_memory import fill_fresh, watch_torch
-from . import KINDS, Finding, Memory, as_finding, note, settings
+from ..results import Finding
+from . import KINDS, Memory, as_finding, note, settings
 
 _NO_INSTRUCTION = 0xFFFFFFFF
 _UNWRITTEN = abi.constant("UNWRITTEN") * 0x1_0000_0001  # two dwords

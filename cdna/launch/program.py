@@ -15,7 +15,6 @@ from ..binary.hazards import Hazard, find_hazards, message
 from ..binary.image import ImageBuilder
 from ..binary.kernel_names import demangled
 from ..cards import get_card
-from ..checks import Finding
 from ..checks.launch_checks import LaunchChecks
 from ..engine import abi
 from ..engine.library import Launch, engine, let_interrupts_end_launches
@@ -24,6 +23,7 @@ from ..errors import CdnaError, KernelFault, LaunchCancelled, LaunchError
 from ..observe import counters, watching
 from ..observe.launch_log import executed_fields
 from ..observe.records import LaunchRecord, keep
+from ..results import Finding
 
 _FAULTED, _CANCELLED, _REFUSED = map(abi.constant, ("LAUNCH_FAULTED", "LAUNCH_CANCELLED", "LAUNCH_REFUSED"))
 

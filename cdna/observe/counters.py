@@ -131,13 +131,6 @@ class Counters:
         whole = sum(total.values()) or 1.0
         return {reason: cycles / whole for reason, cycles in sorted(total.items(), key=lambda item: -item[1])}
 
-    def by_line(self) -> dict[str, int]:
-        """Executed wave instructions by source line, most first."""
-        lines: dict[str, int] = {}
-        for instruction in self.instructions:
-            lines[instruction.place] = lines.get(instruction.place, 0) + instruction.executed
-        return dict(sorted(lines.items(), key=lambda item: -item[1]))
-
     def summary(self) -> dict[str, Any]:
         """The counters without the instructions, for reports and JSON."""
         shown = {k: v for k, v in vars(self).items() if k not in ("instructions", "replay")}

@@ -7,8 +7,9 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..checks import Finding, as_finding
+from ..checks import as_finding
 from ..isa import UNITS
+from ..results import Finding
 from .counters import Shape, collect
 
 

@@ -26,11 +26,12 @@ measurements.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from ..cards import Card, cards
+from ..results import ModelledTime, added
 from .counters import LINE_BYTES, Counters, ReplayedTime
 from .records import LaunchRecord
 
@@ -53,25 +54,6 @@ _BOUND_OF_WAIT = {
     "scalar": "latency",
     "code": "instruction fetch",
 }
-
-
-@dataclass(frozen=True)
-class ModelledTime:
-    """A modelled duration. `parts_us`: what each bound alone would take, by name."""
-
-    us: float
-    bound: str
-    parts_us: dict[str, float] = field(default_factory=dict)
-    cycles: float = 0.0  # of the replay
-    mhz: float = 0.0  # at which they pass
-    boost_mhz: float = 0.0  # that the card would have without a limit of power
-    unrecorded: float = 0.0  # share of the lines asked for that are not in it, for want of memory: too short a time
-    others_cycles: float = 0.0  # of one launch's replay as if no workgroup did much more than the others
-
-    @property
-    def clock(self) -> str:
-        """`boost`, or `sustained` where power lowers the clock."""
-        return "sustained" if self.mhz < self.boost_mhz else "boost"
 
 
 def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> ModelledTime:
@@ -99,7 +81,8 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     us = card.launch_us + body + parts["write-back"] + signals
     asked = c.unrecorded_lines + (c.l2_read_bytes + c.l2_write_bytes) // LINE_BYTES
     unrecorded = c.unrecorded_lines / asked if asked else 0.0
-    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, card.clock_mhz, unrecorded, replay.others_cycles)
+    clock = "sustained" if replay.mhz < card.clock_mhz else "boost"
+    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, clock, unrecorded, replay.others_cycles)
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
@@ -157,7 +140,7 @@ def _launched(one: ModelledTime, left_us: float) -> ModelledTime:
     """A launch of which the clock sees `left_us` instead of all that it takes beside its waves."""
     saved = one.parts_us["launch"] - left_us
     bound = one.bound if one.bound != "launch" or saved <= 0 else _longest(one.parts_us | {"launch": left_us})
-    return dataclasses.replace(one, us=one.us - saved, bound=bound, parts_us=one.parts_us | {"launch": left_us})
+    return replace(one, us=one.us - saved, bound=bound, parts_us=one.parts_us | {"launch": left_us})
 
 
 def _longest(parts_us: dict[str, float]) -> str:
@@ -174,29 +157,16 @@ def modelled_case_us(
     """
     if clock not in CLOCKS:
         raise ValueError(f"no clock {clock!r}: there are {', '.join(CLOCKS)}")
-    total, cycles, parts, by_bound = 0.0, 0.0, dict[str, float](), dict[str, float]()
-    slowest, boost, unrecorded = 0.0, 0.0, 0.0
     timed = [(modelled_time_us(launch, warm), _card_of(launch)) for launch in launches]
     bodies = [one.us - one.parts_us["launch"] for one, _ in timed]
+    seen = []
     for number, (one, card) in enumerate(timed):
         if clock == "graph":
             one = _launched(one, card.next_launch_us)
         elif number or clock == "queue":
             one = _launched(one, max(card.queued_launch_us, card.launch_us - bodies[number - 1]))
-        total += one.us
-        cycles += one.cycles
-        slowest, boost = min(slowest or one.mhz, one.mhz), max(boost, one.boost_mhz)
-        unrecorded = max(unrecorded, one.unrecorded)  # of the launch that lacks most
-        by_bound[one.bound] = by_bound.get(one.bound, 0.0) + one.us
-        for name, us in one.parts_us.items():
-            parts[name] = parts.get(name, 0.0) + us
-    bound = max(by_bound, key=lambda name: by_bound[name]) if by_bound else ""
-    return ModelledTime(total, bound, parts, cycles, slowest, boost, unrecorded)
-
-
-def unrecorded_text(share: float) -> str:
-    """What to say of a time without some of a launch's lines."""
-    return f"{share:.2g} of the lines that a launch asks for could not be recorded for want of memory: too short a time"
+        seen.append(one)
+    return added(seen)
 
 
 def _card_of(launch: LaunchRecord | Counters) -> Card:

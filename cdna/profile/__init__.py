@@ -6,8 +6,8 @@ for kernel in cdna.profile.profiles(cdna.stats()):
     print("\\n".join(cdna.profile.text_lines(kernel)))
 """
 
-from .advice import Advice, advice_for
-from .gains import Gain
+from ..results import Advice, Gain
+from .advice import advice_for
 from .kernel import KernelProfile, profiles
 from .lines import Line
 from .page import section

@@ -6,9 +6,9 @@ A rule speaks where its cause costs a share of the modelled time that is worth a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ..binary.resources import waves_per_simd
+from ..results import Advice
 from .kernel import KernelProfile
 from .lines import Line
 
@@ -25,18 +25,6 @@ ATOMIC_MEND = "add up in the wave first, or give groups of lanes copies of their
 READ_AGAIN = 2  # times, by one L2 after another
 WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
-
-
-@dataclass(frozen=True)
-class Advice:
-    """One thing to change."""
-
-    rule: str  # its name: idle CUs, tail, bank conflicts, ...
-    text: str
-    place: str = ""  # the source line, where one is to blame
-
-    def __str__(self) -> str:
-        return self.text
 
 
 Rule = Callable[[KernelProfile], Iterator[Advice]]

@@ -6,11 +6,12 @@ Modelled, as the time itself is: everything else stays as it was, so gains of se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..observe.counters import Counters, InstructionCount
 from ..observe.model import modelled_time_us
 from ..observe.replay import Left
+from ..results import Gain
 from .lines import Line, is_scratch
 
 # Beside counters' REASONS: causes that lie at the line itself, where others wait for it.
@@ -19,15 +20,6 @@ CAUSES = (CONFLICTS, WASTE, SPILLS, ATOMICS, FENCES)
 LINES = 8  # whose reasons are looked at
 WORTH = 0.03  # share of the waves' time, from which on a reason is looked at
 KEEPS_ORDER = ("wait", "barrier", "end")  # units of instructions that are not left out
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What one reason at one line costs."""
-
-    place: str
-    reason: str  # of counters' REASONS, or one of those above
-    us: float  # that the launch would be faster without it, modelled
 
 
 def gains_of(counters: Counters, lines: Sequence[Line], warm: bool) -> list[Gain]:

@@ -10,9 +10,10 @@ from typing import Any
 from ..binary.kernel_names import demangled, short_names
 from ..cards import Card, cards
 from ..observe.counters import Counters
-from ..observe.model import ModelledTime, modelled_case_us, modelled_time_us
+from ..observe.model import modelled_case_us, modelled_time_us
 from ..observe.records import LaunchRecord
-from .gains import Gain, gains_of
+from ..results import Gain, ModelledTime
+from .gains import gains_of
 from .lines import Line, lines_of
 from .timeline import LineSpan, WaitsFor, causes_of, timeline_of, trace_events
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..binary.resources import waves_per_simd
 from ..errors import CdnaError
+from ..results import Gain
 from .advice import advice_for
-from .gains import Gain
 from .kernel import KernelProfile
 from .lines import Line
 from .text import LINES, cause_text, wait_text

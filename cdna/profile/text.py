@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..observe.counters import Counters
-from ..observe.model import unrecorded_text
 from ..observe.records import LaunchRecord
+from ..results import Gain
 from .advice import advice_for
-from .gains import ATOMICS, CAUSES, CONFLICTS, FENCES, SPILLS, Gain
+from .gains import ATOMICS, CAUSES, CONFLICTS, FENCES, SPILLS
 from .kernel import KernelProfile
 from .lines import Line
 from .words import reason_text
@@ -32,7 +32,7 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
         f"  executed   {sum(map(executed, launches)):,} wave instructions{sample_text(kernel)}",
         f"  modelled   {kernel.time.us:.2f} us, bound by {time.bound} (alone, us: {each}); not measured",
-        *([f"  lacking    {unrecorded_text(kernel.time.unrecorded)}"] if kernel.time.unrecorded else []),
+        *([f"  lacking    {kernel.time.lacking}"] if kernel.time.lacking else []),
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),
         *_hot_lines(kernel),

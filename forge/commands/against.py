@@ -7,27 +7,19 @@ import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
 
+from msgspec import structs
 from rich.text import Text
 
-from forge.commands import jsonfile
+from forge.commands import jsonfile, texts
 from forge.commands.profile_pair import pair_lines
-from forge.commands.view import (
-    BACK_TO_BACK_TEXT,
-    STATUS_WIDTH,
-    STYLES,
-    Console,
-    View,
-    details,
-    finding_texts,
-    modelled_means,
-    verdict_style,
-)
+from forge.commands.view import STATUS_WIDTH, STYLES, Console, View, verdict_style
 from forge.console import number
+from forge.device.report import Caches
+from forge.history.document import Against, Document
 from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
-from forge.judge.results import CaseResult, Run, Status, modelled_text, modelled_time, time_texts
+from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import geometric_mean
 
@@ -35,6 +27,7 @@ from forge.task.score import geometric_mean
 REFERENCE_SUBMISSION = b"from reference import ref_kernel as custom_kernel\n"
 OURS = "ours"
 THEIR_WIDTH = 10
+COMMON = ("verdict", "score_us", "broken", "cases", "fingerprint", "warnings")  # keys of both in a document
 
 
 @dataclass(frozen=True)
@@ -55,14 +48,14 @@ CLOCKS = {
 }
 
 
-def times_us(result: CaseResult, caches: str) -> dict[str, float | None]:
+def times_us(result: CaseResult, caches: Caches) -> dict[str, float | None]:
     """A case's time on each of CLOCKS; caches: which the modelled one is of."""
-    stats, again, modelled = result.stats, result.back_to_back, modelled_time(result.device_report, caches)
+    stats, again, modelled = result.stats, result.back_to_back, result.modelled_time(caches)
     return {
         "harness": stats.mean_us if stats else None,
         "harness_median": stats.median_us if stats else None,
         "back_to_back": again.us if again else None,
-        "modelled": modelled["us"] if modelled else None,
+        "modelled": modelled.us if modelled else None,
     }
 
 
@@ -129,26 +122,22 @@ class Pair:
         error = mean * math.hypot(*(error / x for _, x, error in known)) / len(known) if mean and known else None
         return error, [index for index, x, error in known if abs(x - 1) < 2 * error]
 
-    def as_json(self, exit_code: int, command: list[str]) -> dict[str, Any]:
-        theirs = jsonfile.as_json(self.their_plan, self.their_run, exit_code, command)
-        return {
-            **jsonfile.as_json(self.plan, self.run, exit_code, command),
-            "against": {
-                "name": self.other.name,
-                **{key: theirs[key] for key in ("verdict", "score_us", "broken", "cases", "fingerprint", "warnings")},
-                "ratios": [
-                    {"index": ours.index, **self.ratios(ours, them), "harness_error": error}
-                    for ours, them, error in zip(self.run.cases, self.their_run.cases, self.errors())
-                ],
-                "geometric_means": self.geometric_means(),
-            },
-        }
+    def document(self, exit_code: int, command: list[str]) -> Document:
+        theirs = jsonfile.document_of(self.their_plan, self.their_run, exit_code, command)
+        rows = zip(self.run.cases, self.their_run.cases, self.errors())
+        against = Against(
+            name=self.other.name,
+            **{key: getattr(theirs, key) for key in COMMON},
+            ratios=tuple({"index": a.index, **self.ratios(a, b), "harness_error": error} for a, b, error in rows),
+            geometric_means=self.geometric_means(),
+        )
+        return structs.replace(jsonfile.document_of(self.plan, self.run, exit_code, command), against=against)
 
 
 class PairView(View):
     """One line per case: both times on both clocks and their ratios; then the ratios' geometric means."""
 
-    back_to_back_texts = (BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
+    back_to_back_texts = (texts.BACK_TO_BACK_TEXT,)  # host times are in the JSON file: a line is long as it is
 
     def __init__(self, console: Console, pair: Pair, show_output: bool) -> None:
         super().__init__(console, pair.plan, show_output)
@@ -173,7 +162,7 @@ class PairView(View):
 
     def _time(self, clock: str, result: CaseResult) -> str:
         if clock == "modelled":
-            return modelled_text(modelled_time(result.device_report, self.plan.caches))
+            return texts.modelled_text(result.modelled_time(self.plan.caches))
         return number(times_us(result, self.plan.caches)[clock], 5)
 
     def case_finished(self, result: CaseResult) -> None:
@@ -194,9 +183,9 @@ class PairView(View):
         line.stylize(STYLES[shown.status], 0, STATUS_WIDTH)
         self.print(line)
         for name, result in ((OURS, ours), (self.pair.other.name, theirs)):
-            lines = [*details(result), *(f"check: {text}" for text in finding_texts(result.device_report))]
+            lines = [*texts.details(result), *(f"check: {text}" for text in texts.finding_texts(result.device_report))]
             if not self.timed:
-                lines += time_texts(modelled_time(result.device_report, self.plan.caches))
+                lines += texts.time_texts(result.modelled_time(self.plan.caches))
             if not result.passed and result.status is not Status.NOT_RUN:
                 self.print(f"{'':{STATUS_WIDTH}} {name}: {result.status.value}", "red")
             for detail in lines:
@@ -233,7 +222,7 @@ class PairView(View):
         elif self.timed:
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
-            self.print(modelled_means(self.plan.caches), "dim")
+            self.print(texts.modelled_means(self.plan.caches), "dim")
 
 
 def _plus_minus(error: float | None) -> str:

@@ -12,7 +12,8 @@ from forge.commands import handover, history, jsonfile, own_evaluator, profile_f
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
 from forge.commands.caveats import notes_for
 from forge.commands.planning import eval_parser, make_plan
-from forge.commands.view import Console, View, finding_texts
+from forge.commands.texts import finding_texts
+from forge.commands.view import Console, View
 from forge.console import (
     EXIT_BAD_INPUT,
     EXIT_BUT,
@@ -26,10 +27,7 @@ from forge.console import (
 )
 from forge.generate.submission import KERNEL, SubmissionError, read_submission
 from forge.judge.evaluate import evaluate
-from forge.judge.plan import (
-    BAD_INPUT,
-    EvalPlan,
-)
+from forge.judge.plan import BAD_INPUT, EvalPlan
 from forge.judge.process_tree import adopt_orphans
 from forge.judge.results import Run, Status
 from forge.judge.worker_pool import TaskError
@@ -93,7 +91,7 @@ def _main(argv: list[str]) -> int:
         if pair is not None:  # files are of ours alone
             profile_files.take(pair.their_run)
         told = (exit_code, ["eval.py", *argv])
-        document = pair.as_json(*told) if pair else jsonfile.as_json(plan, run, *told)
+        document = pair.document(*told) if pair else jsonfile.document_of(plan, run, *told)
         if args.json is not None:
             jsonfile.write_json(args.json, document)
         if not args.no_history and run.cases:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 from forge.console import UsageError
+from forge.device.base import Fingerprint
 from forge.generate.submission import directives, read_submission
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
@@ -35,7 +35,7 @@ def header_note(plan: EvalPlan) -> list[str]:
     ]
 
 
-def next_steps(plan: EvalPlan, path: Path, fingerprint: dict[str, Any]) -> list[str]:
+def next_steps(plan: EvalPlan, path: Path, fingerprint: Fingerprint) -> list[str]:
     """Lines for people, after a pass."""
     problem = plan.problem
     ours, board = own_entry(problem), leaderboard_of(problem.name) or leaderboard_beside(problem)
@@ -65,28 +65,24 @@ def _gpus(plan: EvalPlan, named: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys([*(gpu for gpu in named if gpu in gpus), *judged, *gpus]))
 
 
-def differences(plan: EvalPlan, fingerprint: dict[str, Any]) -> list[str]:
+def differences(plan: EvalPlan, fingerprint: Fingerprint) -> list[str]:
     """What the leaderboard's image has otherwise than this machine, where that may matter to a submission."""
     made = made_by(plan.problem, plan.device, plan.submission)
-    if "leaderboard" not in made or plan.problem.gpus and plan.problem.arch is None:  # no AMD card is there
+    if not made.leaderboard or plan.problem.gpus and plan.problem.arch is None:  # no AMD card is there
         return []
-    there: dict[str, Any] = made["leaderboard"]
+    there, torch, triton, python = made.leaderboard, fingerprint.torch, made.triton, fingerprint.python
     found = []
-    torch = str(fingerprint.get("torch", ""))
     if there["torch"] and torch and _release(torch)[:2] != _release(there["torch"])[:2]:
         found.append(f"torch {there['torch']} (here {torch}): operations and their results may differ")
-    triton = made.get("triton")
     if triton and there["triton"] and triton != there["triton"]:
         found.append(f"Triton {there['triton']} (here {triton}): it compiles other code")
-    python = str(fingerprint.get("python", ""))
     if there["python"] and _release(python)[:2] > _release(there["python"])[:2]:
         found.append(f"Python {there['python']} (here {python}): what is newer fails there")
-    if "hip" in made:
-        found.append(f"HIP by {there['hip']} (here {made['hip']}): registers and spills may differ")
-    elif b"cpp_extension" in plan.submission and there["rocm"] and "hip" in fingerprint:
-        rocm = str(fingerprint["hip"])
-        if _release(rocm)[:2] != _release(there["rocm"])[:2]:
-            found.append(f"ROCm {there['rocm']} (here {rocm}): HIP sources are compiled by another compiler")
+    if made.hip:
+        found.append(f"HIP by {there['hip']} (here {made.hip}): registers and spills may differ")
+    elif b"cpp_extension" in plan.submission and there["rocm"] and fingerprint.hip:
+        if _release(fingerprint.hip)[:2] != _release(there["rocm"])[:2]:
+            found.append(f"ROCm {there['rocm']} (here {fingerprint.hip}): HIP sources are compiled by another compiler")
     return found
 
 

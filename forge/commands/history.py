@@ -5,24 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from forge.commands import jsonfile
 from forge.commands.view import Console
 from forge.console import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, aligned, number
 from forge.generate.submission import SubmissionError, directives, read_submission
 from forge.history import noise, popcorn
 from forge.history import report as report_
 from forge.history.compare import Side, check_pair, findings_of, lines_of
+from forge.history.document import Document, ResultError, read_result, to_json
 from forge.history.page import PageError, page_of, write_page
-from forge.history.schema import ResultError, read_result
 from forge.history.store import Entry, History, HistoryError, sha256
-from forge.history.times import case_us, times_of
 from forge.judge.plan import BAD_INPUT
 from forge.task.cases import case_text
 from forge.task.problem import ProblemError, find_problem, own_entries
@@ -36,10 +32,10 @@ NO_TIME = "-"
 # ---------------------------------------------------------------- what eval.py calls
 
 
-def remember(document: dict[str, Any], *submissions: bytes) -> None:
+def remember(document: Document, *submissions: bytes) -> None:
     """Keeps a run. What stands in the way is a warning: the run's verdict does not depend on it."""
     try:
-        History().keep(jsonfile.finite(document), *submissions)
+        History().keep(document, *submissions)
     except HistoryError as error:
         print(f"eval.py: warning: this run is not in the history: {error}", file=sys.stderr)
 
@@ -48,14 +44,7 @@ def main(argv: list[str]) -> int:
     """One of COMMANDS, and its arguments."""
     try:
         return COMMANDS[argv[0]](argv[1:])
-    except (
-        HistoryError,
-        PageError,
-        ResultError,
-        SubmissionError,
-        popcorn.PopcornError,
-        *BAD_INPUT,
-    ) as error:
+    except (HistoryError, PageError, ResultError, SubmissionError, popcorn.PopcornError, *BAD_INPUT) as error:
         print(f"eval.py: {error}", file=sys.stderr)
         return EXIT_FAIL if isinstance(error, SubmissionError) else EXIT_BAD_INPUT
     except KeyboardInterrupt:
@@ -118,14 +107,14 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def show(kept: History, entry: Entry, submission_to: Path | None, json_to: Path | None) -> int:
-    document = kept.document(entry.id)
     text = kept.submission(entry.submission) if entry.submission else None
     if submission_to is not None:
         if text is None:
             raise HistoryError(f"run {entry.id}: its submission is not in the history")
         _write(submission_to, text)
     if json_to is not None:
-        _write(json_to, (json.dumps(document, indent=2) + "\n").encode())
+        leaderboard = entry.times == "leaderboard"
+        _write(json_to, kept.text(entry.id) if leaderboard else to_json(kept.document(entry.id)).encode())
     print(f"run {entry.id}: {entry.problem} {entry.mode} on {entry.device}, {entry.time}: {entry.verdict}")
     if entry.submission:
         print(f"submission {entry.submission[:12]}" + ("" if text is not None else ", not in the history"))
@@ -133,12 +122,13 @@ def show(kept: History, entry: Entry, submission_to: Path | None, json_to: Path 
             if (words := line.split()) and words[0] == "#" and len(words) == 3 and len(words[1]) == 16:
                 print(f"  source {words[1]} {words[2]}")  # as templates/submission.py.jinja lists them
     if entry.times == "leaderboard":
-        print("\n".join(_outside_lines(document)))
+        print("\n".join(_outside_lines(kept.outside(entry.id))))
     else:
+        document = kept.document(entry.id)
         rows = [("case", "", "status", f"us {entry.times}")]
-        for case in document["cases"]:
-            us = number(case_us(document, case), 5) or NO_TIME
-            rows.append((str(case["index"]), case_text(case["spec"]), case["status"], us))
+        for case in document.cases:
+            us = number(document.us_of(case), 5) or NO_TIME
+            rows.append((str(case.index), case_text(case.spec), case.status.value, us))
         print("\n".join(aligned(rows, frozenset({0, 3}))))
         print("\n".join(f"check: {text}" for text in findings_of(document)) or "no findings")
     return EXIT_PASS
@@ -232,7 +222,7 @@ def _side(kept: History, word: str) -> Side:
         document, name = kept.document(entry.id), f"run {entry.id}"
     else:
         document, name = read_result(Path(word)), word
-    return Side(name, document, kept.submission(document["fingerprint"]["submission_sha256"]))
+    return Side(name, document, kept.submission(document.fingerprint.submission_sha256))
 
 
 def rounds(a: Side, b: Side, count: int, device: str, cases: str) -> Iterator[str]:
@@ -248,10 +238,10 @@ def rounds(a: Side, b: Side, count: int, device: str, cases: str) -> Iterator[st
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "submission.py"
         path.write_bytes(a.submission)
-        problem = a.document["problem"]
-        known = any(entry.name == problem["name"] for entry in own_entries())
+        problem = a.document.problem
+        known = any(entry.name == problem.name for entry in own_entries())
         options = ["--submission", str(path), "--device", device, "--cases", cases, "--no-accuracy"]
-        words = ["benchmark", problem["name"] if known else problem["directory"], *options]
+        words = ["benchmark", problem.name if known else problem.directory, *options]
         plan, own_eval = make_plan(eval_parser().parse_args(words))
     if plan.device.emulated:
         raise UsageError("--rounds: this machine has no GPU to measure on; modelled times are compared exactly without")
@@ -315,26 +305,26 @@ def report(argv: list[str]) -> int:
         if not runs:
             raise HistoryError(f"report: no run of {args.what} in the history ({kept.path})")
         document = kept.document(runs[-1].id)
-    name = document["problem"]["name"]
+    name = document.problem.name
     matrix = "none"
     if any(entry.name == name for entry in own_entries()):
         floors = find_problem(name).floors
         matrix = floors.matrix if floors else "none"
-    text = kept.submission(document["fingerprint"]["submission_sha256"])
+    text = kept.submission(document.fingerprint.submission_sha256)
     write_page(args.output, page_of(document, matrix, _alike(kept, name, document), text))
-    print(f"{args.output}: {name} {document['mode']}, {document['fingerprint']['time']}")
+    print(f"{args.output}: {name} {document.mode}, {document.fingerprint.time}")
     return EXIT_PASS
 
 
-def _alike(kept: History, problem: str, document: dict[str, Any]) -> list[Entry]:
+def _alike(kept: History, problem: str, document: Document) -> list[Entry]:
     """The problem's last runs over the same cases: scores over others cannot stand in one line with its own."""
-    specs = {case["spec"] for case in document["cases"]}
-    official = not document.get("not_official")
+    specs = {case.spec for case in document.cases}
+    official = not document.not_official
     return [
         entry
         for entry in kept.entries(problem)[-MOST_PLOTTED:]
         if (entry.times == "leaderboard" and official)
-        or (entry.times != "leaderboard" and {c["spec"] for c in kept.document(entry.id)["cases"]} == specs)
+        or (entry.times != "leaderboard" and {case.spec for case in kept.document(entry.id).cases} == specs)
     ]
 
 
@@ -399,12 +389,11 @@ def import_(argv: list[str]) -> int:
         submission=None if text is None else sha256(text),
         outside=f"{problem}#{outside.number or f'report {sha256(repr(outside).encode())[:12]}'}",
     )
-    document = {"outside": {**dataclasses.asdict(outside), "code": None}}
     kept = History()
-    number_ = kept.keep_outside(entry, document, text)
+    number_ = kept.keep_outside(entry, outside, text)
     which, file = f" {outside.number}" if outside.number else "", f", {outside.file_name}" if outside.file_name else ""
     print(f"run {number_}: submission{which} of {problem}{file}")
-    print("\n".join(_outside_lines(document)))
+    print("\n".join(_outside_lines(outside)))
     submission = _entry(kept, str(number_)).submission
     if submission is None:
         print("it has no code, so it stands alone: --submission FILE says what was submitted")
@@ -420,19 +409,14 @@ def _ranking_by(problem: str) -> str:
         return "geom"
 
 
-def _outside_lines(document: dict[str, Any]) -> list[str]:
+def _outside_lines(outside: popcorn.Outside) -> list[str]:
     rows = [("mode", "on", "verdict", "", "us")]
-    for run in document["outside"]["runs"]:
-        verdict = "pass" if run["passed"] else "fail"
-        secret = "secret" if run["secret"] else "public"
-        rows.append((run["mode"], run["runner"], verdict, secret, number(run["score_us"], 6) or NO_TIME))
-    system = document["outside"].get("system") or {}
-    ran_on = ", ".join(f"{key} {system[key]}" for key in ("GPU", "Torch", "Runtime") if system.get(key))
-    return [
-        *aligned(rows, frozenset({4})),
-        *([f"there: {ran_on}"] if ran_on else []),
-        *document["outside"].get("messages", ()),
-    ]
+    for run in outside.runs:
+        verdict = "pass" if run.passed else "fail"
+        secret = "secret" if run.secret else "public"
+        rows.append((run.mode, run.runner, verdict, secret, number(run.score_us, 6) or NO_TIME))
+    ran_on = ", ".join(f"{key} {outside.system[key]}" for key in ("GPU", "Torch", "Runtime") if outside.system.get(key))
+    return [*aligned(rows, frozenset({4})), *([f"there: {ran_on}"] if ran_on else []), *outside.messages]
 
 
 def beside(kept: History, problem: str, submission: str) -> list[str]:
@@ -464,13 +448,12 @@ def _cases_beside(kept: History, entries: list[Entry]) -> list[str]:
     times: dict[str, dict[frozenset[str], float]] = {}
     specs: dict[frozenset[str], str] = {}
     for entry in entries:
-        document = kept.document(entry.id)
         if entry.times == "leaderboard":
-            cases = [case for case in document["outside"].get("cases", ()) if case["mean_us"] and not case["secret"]]
             # ranked ones last: where there are both, they count
-            found = {case["spec"]: case["mean_us"] for case in sorted(cases, key=lambda case: case["mode"])}
+            cases = sorted(kept.outside(entry.id).cases, key=lambda case: case.mode)
+            found = {case.spec: case.mean_us for case in cases if case.mean_us and not case.secret}
         else:
-            found = times_of(document).us
+            found = kept.document(entry.id).times_us
         for spec, us in found.items():
             key = frozenset(field.strip() for field in spec.split(";"))  # a report may have another order
             specs[key] = spec
@@ -490,7 +473,7 @@ def _cases(kept: History, entry: Entry) -> str:
     if entry.times == "leaderboard":
         return "the leaderboard's cases"
     document = kept.document(entry.id)
-    return f"{len(document['cases'])} cases" + (", not the leaderboard's" if document.get("not_official") else "")
+    return f"{len(document.cases)} cases" + ", not the leaderboard's" * bool(document.not_official)
 
 
 def _text_of(path: Path) -> str:

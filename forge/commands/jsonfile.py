@@ -3,83 +3,68 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import hashlib
 import json
-import math
 import os
 import platform
 from pathlib import Path
-from typing import Any
+
+from msgspec import convert, structs
 
 from forge.console import Parser, UsageError
-from forge.device.cards import peaks_of
 from forge.files import write_whole
-from forge.history.schema import NOT_RUN
+from forge.history import document as results
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run
-from forge.task.score import published_scores, work_of
+from forge.task.score import published_scores
 
-SCHEMA = 1
+SAME = ("error", "notes", "buts", "unconfined", "warnings", "elapsed_s")  # of a run and its document
 
 
-def as_json(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> dict[str, Any]:
-    """The whole of a run. Times are in nanoseconds (`*_ns`) or microseconds (`*_us`) as their names say."""
+def document_of(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) -> results.Document:
+    """The whole of a run."""
     problem = plan.problem
     published = published_scores(problem, [(case.index, case.spec) for case in run.cases])
-    return {
-        "schema": SCHEMA,
-        "command": command,
-        "mode": run.mode,
-        "verdict": run.verdict,  # pass; pass, but; fail; incomplete
-        "exit_code": exit_code,
-        "error": run.error,
-        "score_us": run.score_us(problem.ranking_by),
-        "ranking_by": problem.ranking_by,
-        "published": [{**dataclasses.asdict(row), "score_us": us} for row, us in published],
-        "problem": {"name": problem.name, "directory": str(problem.directory), "gpus": list(problem.gpus)},
-        "harness": plan.harness.name,
-        "device": {"name": plan.device.name, "arch": plan.device.arch, "emulated": plan.device.emulated},
-        "seed": plan.seed,
-        "timeout_s": plan.limit_s,
-        "notes": run.notes,
-        "buts": run.buts,
-        "unconfined": run.unconfined,
-        "warnings": run.warnings,
-        "elapsed_s": run.elapsed_s,
-        "broken": case_json(plan, run.broken) if run.broken else None,
-        "not_official": plan.not_official,
-        "cases": [case_json(plan, case) for case in run.cases],
-        "fingerprint": fingerprint(plan, run),
-    }
+    return results.Document(
+        command=command,
+        mode=convert(plan.mode, results.Mode),
+        verdict=run.verdict,
+        exit_code=exit_code,
+        score_us=run.score_us(problem.ranking_by),
+        ranking_by=convert(problem.ranking_by, results.Ranking),
+        published=tuple(results.PublishedScore(score_us=us, **structs.asdict(row)) for row, us in published),
+        problem=results.ProblemSaid(problem.name, str(problem.directory), problem.gpus),
+        harness=plan.harness.name,
+        device=results.DeviceSaid(plan.device.name, plan.device.arch, plan.device.emulated),
+        seed=plan.seed,
+        timeout_s=plan.limit_s,
+        **{name: getattr(run, name) for name in SAME},
+        broken=case_of(plan, run.broken) if run.broken else None,
+        not_official=plan.not_official,
+        cases=tuple(case_of(plan, case) for case in run.cases),
+        fingerprint=made_with(plan, run),
+    )
 
 
-def case_json(plan: EvalPlan, case: CaseResult) -> dict[str, Any]:
-    value = dataclasses.asdict(case)
-    value["report"] = value.pop("device_report")
-    value["status"] = case.status.value
-    value["time"] = "emulated" if plan.device.emulated else "measured" if case.stats else None
-    value["stats_ns"] = case.stats.by_key() if case.stats else None
-    del value["stats"]
-    args = next((spec.args for spec in plan.cases if spec.index == case.index), None)
-    work = work_of(plan.problem.floors, args, peaks_of(plan.device.arch)) if args is not None else None
-    value["floor"] = dataclasses.asdict(work) if work else None
-    return value
+def case_of(plan: EvalPlan, case: CaseResult) -> CaseResult:
+    floor = next((plan.work_of(spec) for spec in plan.cases if spec.index == case.index), None)
+    time = "emulated" if plan.device.emulated else "measured" if case.stats else None
+    return structs.replace(case, time=time, floor=floor)
 
 
-def fingerprint(plan: EvalPlan, run: Run) -> dict[str, Any]:
-    return {
-        **run.fingerprint,  # the device's own, taken in a worker: torch, triton, GPU or emulated card
-        "compilers": made_by(plan.problem, plan.device, plan.submission),
-        "submission_sha256": hashlib.sha256(plan.submission).hexdigest(),
-        "evaluator_sha256": _evaluator_digest(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
+def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:
+    device = structs.asdict(run.fingerprint)  # taken in a worker
+    return results.MadeWith(
+        **device | {"python": platform.python_version()},
+        compilers=made_by(plan.problem, plan.device, plan.submission),
+        submission_sha256=hashlib.sha256(plan.submission).hexdigest(),
+        evaluator_sha256=_evaluator_digest(),
+        platform=platform.platform(),
+        cores=os.cpu_count(),
+        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
 
 
 def _evaluator_digest() -> str:
@@ -107,13 +92,12 @@ def write_not_run(argv: list[str], error: BaseException, exit_code: int) -> None
     with contextlib.suppress(UsageError, OSError, ValueError):
         path = asked.parse_known_args(argv)[0].json
         if path is not None and (not path.is_file() or "schema" in json.loads(path.read_text() or '"schema"')):
-            document = {"schema": SCHEMA, "command": ["eval.py", *argv], "verdict": NOT_RUN, "exit_code": exit_code}
-            write_json(path, {**document, "error": error_text(error), "cases": []})
+            write_json(path, results.NotRun(command=["eval.py", *argv], exit_code=exit_code, error=error_text(error)))
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, document: results.Document | results.NotRun) -> None:
     """All of it or nothing: whoever reads the file meanwhile finds the one before."""
-    text = json.dumps(finite(value), indent=2, default=str) + "\n"
+    text = results.to_json(document)
     if path.exists() and not path.is_file():  # /dev/stdout, a pipe
         path.write_text(text, encoding="utf-8")
         return
@@ -121,14 +105,3 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         write_whole(path, text)
     except OSError as error:
         raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from None
-
-
-def finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN: they become words."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return value

@@ -28,16 +28,17 @@ from typing import Any
 
 from forge.commands.official_log import OfficialLog
 from forge.device.hook import CALLS
+from forge.device.report import CaseReport, KernelReport, ModelledTimes, added
 from forge.generate.submission import KERNEL
 from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, keeps_builds, run_environment
 from forge.judge.memory import oom_kills
-from forge.judge.messages import Called, Malformed, Ready, by_name, unpack
+from forge.judge.messages import Called, Malformed, Ready, decoder
 from forge.judge.plan import EvalPlan
 from forge.judge.process_tree import descendants
 from forge.judge.processes import Tail, describe_exit, end_all
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.user_places import with_author_places
-from forge.judge.what_ran import look, merged, number_of
+from forge.judge.what_ran import look, merged
 from forge.judge.worker_pool import RankAnswer
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec
@@ -59,6 +60,7 @@ os.execv(sys.executable, [sys.executable, "-u", *sys.argv[3:]])
 CRASH_MARK = b"Fatal Python error:"
 CRASH_PATIENCE_S, STACK_PATIENCE_S, CALL_PATIENCE_S, OOM_PATIENCE_S = 2.0, 1.0, 10.0, 60.0
 MOST_CALL_BYTES = 64 << 20
+COUNTS = ("uncounted", "trials", "timed_itself", "flops")  # of a report
 JUDGED = (Status.PASS, Status.FAIL, Status.ERROR)  # by our judge, of cases that the eval.py gets as well
 NOT_REACHED = "eval.py did not come to it"
 UNSEEN = "its calls were not seen: nothing is told of its kernels, and nothing was checked"
@@ -190,7 +192,7 @@ class _Process:
                 told.settimeout(CALL_PATIENCE_S)
                 while (part := told.recv(1 << 20)) and len(data) < MOST_CALL_BYTES:
                     data += part
-                message = unpack(json.loads(data), by_name((Ready, Called)))
+                message = decoder((Ready, Called))(bytes(data))
                 log.finish_decided()  # the call is of the next case then
                 self.heard(message)
 
@@ -361,34 +363,20 @@ def together(ours: CaseResult, theirs: CaseResult) -> CaseResult:
     return ours
 
 
-def report_of(called: Sequence[Called]) -> dict[str, Any]:
+def report_of(called: Sequence[Called]) -> CaseReport:
     """What the last call of each function did, together, and what the checks found in any."""
     last = {one.phase: one.device_report for one in called}
-    kernels: dict[str, Any] = {}
+    kernels: dict[str, KernelReport] = {}
     for function, one in last.items():
-        for name, kernel in one.get("kernels", {}).items():
+        for name, kernel in one.kernels.items():
             kernels[name if name not in kernels else f"{name} in {function}"] = kernel
-    times = [one["modelled"] for one in last.values() if "modelled" in one]
-    counts = {key for one in last.values() for key, value in one.items() if isinstance(value, (int, float))}
-    parts: dict[str, Any] = {
-        **{key: sum(number_of(one, key) for one in last.values()) for key in counts},
-        "kernels": kernels,
-        "modelled": {caches: _sum([time[caches] for time in times]) for caches in ("cold", "warm") if times},
-        "autotuned": [text for one in last.values() for text in one.get("autotuned", [])],
-        "torch": [row for one in last.values() for row in one.get("torch", [])],
-    }
-    told = {name: part for name, part in parts.items() if part}
-    return merged(told, [told, *({**one.device_report} for one in called)])
-
-
-def _sum(times: Sequence[Any]) -> dict[str, Any]:
-    """Modelled times of calls one after the other: bound by what bounds the longest."""
-    whole: dict[str, Any] = {**max(times, key=lambda time: time["us"])}
-    whole["us"] = round(sum(time["us"] for time in times), 3)
-    if any("torch_us" in time for time in times):
-        whole["kernels_us"] = round(sum(time.get("kernels_us", time["us"]) for time in times), 3)
-    for key in ("parts_us", "torch_us"):
-        names = dict.fromkeys(name for time in times for name in time.get(key, {}))
-        if names:
-            whole[key] = {name: round(sum(time.get(key, {}).get(name, 0.0) for time in times), 3) for name in names}
-    return whole
+    times = [one.modelled for one in last.values() if one.modelled]
+    cold, warm = [time.cold for time in times], [time.warm for time in times]
+    told = CaseReport(
+        kernels=kernels,
+        modelled=ModelledTimes(added(cold).rounded(), added(warm).rounded(), times[0].what) if times else None,
+        **{count: sum(getattr(one, count) for one in last.values()) for count in COUNTS},
+        autotuned=tuple(text for one in last.values() for text in one.autotuned),
+        torch=tuple(row for one in last.values() for row in one.torch),
+    )
+    return merged(told, [told, *(one.device_report for one in called)])

@@ -8,12 +8,7 @@ from pathlib import Path
 
 from forge.commands import handover, profile_files
 from forge.commands.own_evaluator import calls
-from forge.console import (
-    EXIT_BUT,
-    Parser,
-    UsageError,
-    refuse_unwritable,
-)
+from forge.console import EXIT_BUT, Parser, UsageError, refuse_unwritable
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.device.extensions import move_kept_folder

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from forge.console import UsageError, refuse_unwritable
+from forge.device.report import Timeline
+from forge.history.document import Document
 from forge.history.page import PageError, page_of, write_page
 from forge.judge.plan import EvalPlan
 from forge.judge.results import Run
@@ -36,49 +38,38 @@ def check(args: argparse.Namespace, plan: EvalPlan) -> None:
         plan.device.keep_timelines(plan.caches)
 
 
-def take(run: Run) -> list[tuple[str, dict[str, Any]]]:
+def take(run: Run) -> list[tuple[str, Timeline]]:
     """(case, kernel's section of the page and events) of all cases, taken out of their reports; of ranks the
     first's."""
     found = []
     for case in run.cases:
-        for number, kernels in enumerate(_kernels(case.device_report)):
-            for known in kernels.values():
-                timeline = known.pop("timeline", None)
-                if timeline is not None and number == 0:
-                    found.append((case_text(case.spec), timeline))
+        report = case.device_report
+        found += [(case_text(case.spec), timeline) for timeline in report.by_rank[0].timelines.values()]
+        ranks = tuple(structs.replace(one, timelines={}) for one in report.ranks)
+        case.device_report = structs.replace(report, timelines={}, ranks=ranks)
     return found
 
 
-def _kernels(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    ranks = sorted(name for name in report if name.startswith("rank "))
-    for part in [report[name] for name in ranks] or [report]:
-        yield part.get("kernels", {})
-
-
 def write(
-    args: argparse.Namespace, plan: EvalPlan, document: dict[str, Any], timelines: list[tuple[str, dict[str, Any]]]
+    args: argparse.Namespace, plan: EvalPlan, document: Document, timelines: list[tuple[str, Timeline]]
 ) -> list[str]:
     """The lines that say what was written. UsageError where it cannot be."""
     told = []
     if args.trace is not None:
         events = []
         for process, (case, timeline) in enumerate(timelines):
-            for event in timeline["events"]:
-                event["pid"] = process
-                if event["name"] == "process_name":
-                    event["args"]["name"] += f"; {case}"
-                events.append(event)
-        note = "times are modelled, not measured"
+            for event in timeline.events:
+                named = {"name": f"{event.args.get('name')}; {case}"} if event.name == "process_name" else {}
+                events.append(structs.replace(event, pid=process, args={**event.args, **named}))
+        trace = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"note": "modelled, not measured"}}
         try:
-            args.trace.write_text(
-                json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"note": note}})
-            )
+            args.trace.write_bytes(msgspec.json.encode(trace))
         except OSError as error:
             raise UsageError(f"--trace {args.trace}: {error.strerror}") from None
         told.append(f"written: {args.trace}; open it in ui.perfetto.dev or chrome://tracing")
     if args.html is not None:
         matrix = plan.problem.floors.matrix if plan.problem.floors else "none"
-        sections = [(case, timeline["page"]) for case, timeline in timelines]
+        sections = [(case, timeline.page) for case, timeline in timelines]
         try:
             write_page(args.html, page_of(document, matrix, (), plan.submission, sections))
         except PageError as error:

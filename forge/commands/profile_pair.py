@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from forge.commands.view import NO_KERNEL, slowest_rank
-from forge.judge.results import modelled_time
+from forge.commands.texts import NO_KERNEL
+from forge.device.report import Caches, CaseReport
 
 WORTH = 0.02  # of the longer time: a smaller difference is not told
 
@@ -19,16 +18,16 @@ class Reason:
     lines: list[tuple[float, str, str]] = field(default_factory=list)  # (us, place, the reason in full)
 
 
-def pair_lines(ours: dict[str, Any], theirs: dict[str, Any], caches: str, names: tuple[str, str]) -> list[str]:
+def pair_lines(ours: CaseReport, theirs: CaseReport, caches: Caches, names: tuple[str, str]) -> list[str]:
     """ours, theirs: the reports of one case."""
-    times = [modelled_time(report, caches) for report in (ours, theirs)]
+    times = [report.modelled_time(caches) for report in (ours, theirs)]
     if times[0] is None or times[1] is None:
         return [f"{name}: {NO_KERNEL}" for name, time in zip(names, times) if time is None]
-    us = [times[0]["us"], times[1]["us"]]
+    us = [times[0].us, times[1].us]
     fast, slow = (0, 1) if us[0] <= us[1] else (1, 0)
     told = [
-        f"{names[0]} {us[0]:.2f} us, bound by {times[0]['bound']}; {names[1]} {us[1]:.2f} us, bound by "
-        f"{times[1]['bound']}; modelled. {names[fast]} is {us[slow] / us[fast]:.2f} times as fast",
+        f"{names[0]} {us[0]:.2f} us, bound by {times[0].bound}; {names[1]} {us[1]:.2f} us, bound by "
+        f"{times[1].bound}; modelled. {names[fast]} is {us[slow] / us[fast]:.2f} times as fast",
         f"  {'time goes to':24} {names[0]:>10} {names[1][:10]:>10} {'less':>9}  lines",
     ]
     sides = [_reasons(report, caches) for report in (ours, theirs)]
@@ -47,14 +46,14 @@ def pair_lines(ours: dict[str, Any], theirs: dict[str, Any], caches: str, names:
     return told if known else [*told[:1], "  no reason takes a time that differs by 2 %"]
 
 
-def _reasons(report: dict[str, Any], caches: str) -> dict[str, Reason]:
+def _reasons(report: CaseReport, caches: Caches) -> dict[str, Reason]:
     found: dict[str, Reason] = {}
-    for kernel in slowest_rank(report, caches).get("kernels", {}).values():
-        for entry in kernel.get("spent", {}).get(caches, []):
-            reason = found.setdefault(entry["reason"], Reason())
-            reason.us += entry["us"]
-            if entry["place"]:
-                reason.lines.append((entry["us"], entry["place"], entry["text"]))
+    for kernel in report.by_rank[report.slowest(caches)].kernels.values():
+        for entry in (kernel.spent or {}).get(caches, ()):
+            reason = found.setdefault(entry.reason, Reason())
+            reason.us += entry.us
+            if entry.place:
+                reason.lines.append((entry.us, entry.place, entry.text))
     return found
 
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
+
 from forge.console import EXIT_INTERRUPTED, UsageError
 from forge.device import DeviceError, resolve
 from forge.judge import compilers
@@ -157,7 +159,7 @@ class _Log:
         if self.plan.mode == "leaderboard":
             self.key(f"{name}.spec", result.spec)
         if self.plan.mode == "profile":
-            report = result.profile or str(result.device_report or result.message)
+            report = result.profile or str(msgspec.to_builtins(result.device_report) or result.message)
             self.key(f"{name}.report", base64.b64encode(report.encode(), b"+*").decode())
         elif result.passed and self.kind == "test":
             self.key(f"{name}.status", "pass")
@@ -183,7 +185,7 @@ class _Log:
         if result.stats is None:  # an emulated device: there is no time to log
             self.key(f"{name}.status", "pass")
             return
-        values = result.stats.by_key()
+        values = msgspec.to_builtins(result.stats)
         for key in names:
             self.key(f"{name}.{key}", values[key])
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import Counter
 from typing import Any
 
 import rich.console
 from rich.live import Live
 from rich.text import Text
 
-from forge.commands.torch_profile import torch_lines
+from forge.commands import texts
 from forge.console import CONTROL, harmless, number
-from forge.device.cards import peaks_of
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
-from forge.judge.results import Accuracy, CaseResult, Run, Status, modelled_text, modelled_time, time_texts, total
+from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec, case_text
-from forge.task.score import Work, published_scores, rank_score, work_of
+from forge.task.score import Work, published_scores, rank_score
 
 STYLES = {
     Status.PASS: "green",
@@ -32,18 +30,7 @@ STYLES = {
     Status.NOT_RUN: "dim",
 }
 BUT, STATUS_WIDTH = "pass, but", 9
-MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
-PLACES, NUMBERS = re.compile(r"/run\d+/|0x[0-9a-f]+"), re.compile(r"0x[0-9a-f]+|\d+")  # that differ from case to case
-
-BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events, slowest rank, warm caches); not scored"
-HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
-
-
-def modelled_means(caches: str) -> str:
-    return (
-        f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {caches}; ~: with torch's "
-        "own operations, at what they cannot be below; no measurement and no score (docs/time-model.md)"
-    )
+PLACES = re.compile(r"/run\d+/|0x[0-9a-f]+")  # that differ from case to case
 
 
 class Console(rich.console.Console):
@@ -60,23 +47,10 @@ def verdict_style(run: Run) -> str:
     return ("bold yellow" if run.doubted else "bold green") if run.passed else "bold red"
 
 
-def clock_text(plan: EvalPlan) -> str:
-    """What the harness's clock is."""
-    harness = plan.harness
-    caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
-    if plan.grouped:
-        clock = "rank 0's host clock from barrier to barrier, the input's copy included"
-    elif harness.clock == "events":
-        clock = "events around one call"
-    else:
-        clock = "host clock around one call and its synchronize"
-    return f"us: harness {harness.name}'s clock: {clock}, {caches}, mean"
-
-
 class View:
     """A Listener that prints a line per case and, on a terminal, keeps a live one below them."""
 
-    back_to_back_texts: tuple[str, ...] = (BACK_TO_BACK_TEXT, HOST_TEXT)
+    back_to_back_texts: tuple[str, ...] = (texts.BACK_TO_BACK_TEXT, texts.HOST_TEXT)
 
     def __init__(self, console: Console, plan: EvalPlan, show_output: bool) -> None:
         self.console, self.plan, self.show_output = console, plan, show_output
@@ -86,9 +60,7 @@ class View:
         texts = [case_text(case.spec) for case in plan.cases]
         self.case_width = max(map(len, texts))
         self.index_width = len(str(max(case.index for case in plan.cases)))
-        self.work: dict[int, Work | None] = {
-            case.index: work_of(plan.problem.floors, case.args, peaks_of(plan.device.arch)) for case in plan.cases
-        }
+        self.work: dict[int, Work | None] = {case.index: plan.work_of(case) for case in plan.cases}
         self.position, self.count, self.label = 0, len(plan.cases), ""
         self.phase, self.seconds = "", 0.0
         self.started = time.monotonic()
@@ -145,7 +117,7 @@ class View:
         for note in notes:
             self.print(f"note: {note}", "yellow")
         if self.timed:
-            self.print(clock_text(plan), "dim")
+            self.print(texts.clock_text(plan), "dim")
         if self.back_to_back and not own_eval:
             for line in self.back_to_back_texts:
                 self.print(line, "dim")
@@ -153,7 +125,7 @@ class View:
             self.print(line, "dim")
 
     def _head_lines(self) -> list[str]:
-        return [self._columns("status", "case", "", self._time_heads(), "rel. L2")]
+        return [self._columns("status", "case", "", [head for head, _ in self._time_columns()], "rel. L2")]
 
     def case_finished(self, result: CaseResult) -> None:
         line = Text()
@@ -167,20 +139,20 @@ class View:
         line.append(shown[:STATUS_WIDTH], style=style)
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
-        lines = [*map(harmless, details(result))]
+        lines = [*map(harmless, texts.details(result))]
         if not result.passed:
             lines = self._once("", "\n".join(lines), PLACES, result)
         for detail in lines:
             self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
         alike: dict[str, list[str]] = {}  # ranks have each their own addresses
-        for text in finding_texts(result.device_report):
-            alike.setdefault(NUMBERS.sub("", text), []).append(text)
+        for text in texts.finding_texts(result.device_report):
+            alike.setdefault(texts.NUMBERS.sub("", text), []).append(text)
         for first, *others in alike.values():
             more = [f"  and {len(others)} more like it"] if others else []
-            for words in self._once("check: ", harmless(first), NUMBERS, result) + more:
+            for words in self._once("check: ", harmless(first), texts.NUMBERS, result) + more:
                 self.print(f"{'':{STATUS_WIDTH}} {words}", "magenta")
-        marks = time_texts(modelled_time(result.device_report, self.plan.caches)) if self.modelled else []
-        for text in [*autotuned(result.device_report), *marks]:
+        marks = texts.time_texts(result.modelled_time(self.plan.caches)) if self.modelled else []
+        for text in [*texts.autotuned(result.device_report), *marks]:
             self.print(f"{'':{STATUS_WIDTH}} {text}", "dim")
         if self.show_output and result.passed:
             for words in result.last_words:
@@ -196,31 +168,29 @@ class View:
 
     def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:
         cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
-        cells += [f"{value:>{width}}" for value, width in zip(values, self._time_widths())]
+        cells += [f"{value:>{width}}" for value, width in zip(values, [width for _, width in self._time_columns()])]
         return " ".join([*cells, f"{rel_l2:>9}"]).rstrip()
 
-    def _time_heads(self) -> list[str]:
+    def _time_columns(self) -> list[tuple[str, int]]:
+        """(head, width)."""
         if self.timed:
-            return ["us", "+- us", *["b2b us", "host us"] * self.back_to_back, "TFLOP/s", "GB/s", "of light"]
-        heads = ["time", "launches", "wave instr."] if self.plan.device.emulated else []
-        return [*heads, "modelled us", "bound", "of light"] if self.modelled else heads
-
-    def _time_widths(self) -> list[int]:
-        if self.timed:
-            return [10, 8, *[9, 8] * self.back_to_back, 8, 8, 8]
-        return [9, 8, 13, *([11, 22, 8] if self.modelled else [])] if self.plan.device.emulated else []
+            again = [("b2b us", 9), ("host us", 8)] * self.back_to_back
+            return [("us", 10), ("+- us", 8), *again, ("TFLOP/s", 8), ("GB/s", 8), ("of light", 8)]
+        model = [("modelled us", 11), ("bound", 22), ("of light", 8)] * self.modelled
+        return [("time", 9), ("launches", 8), ("wave instr.", 13), *model] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
         if not self.timed:
             shown = "emulated" if result.status is not Status.NOT_RUN else ""
-            counts = [f"{total(result.device_report, key):,}" for key in ("launches", "wave_instructions")]
-            executed = counts if result.device_report else ["", ""]
+            report = result.device_report
+            executed = [f"{report.total(counter):,}" for counter in ("launches", "wave_instructions")]
+            executed = ["", ""] if report.empty else executed
             ended = result.status not in (Status.ERROR, Status.CRASH, Status.TIMEOUT)  # else it is a part's
-            time = modelled_time(result.device_report, self.plan.caches) if self.modelled and ended else None
-            model = [modelled_text(time), time["bound"], self._of_light(result, time["us"])] if time else [""] * 3
+            time = result.modelled_time(self.plan.caches) if self.modelled and ended else None
+            model = [texts.modelled_text(time), time.bound, self._of_light(result, time.us)] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
-            return [""] * len(self._time_widths())
+            return [""] * len(self._time_columns())
         again = result.back_to_back
         work, us = self.work[result.index], result.stats.mean_us
         return [
@@ -239,8 +209,8 @@ class View:
     def _modelled_scores(self, run: Run) -> list[str]:
         """Over all cases, as the leaderboard would rank them: modelled, at the speed of light, published."""
         problem = self.plan.problem
-        times = [modelled_time(case.device_report, self.plan.caches) for case in run.cases if case.passed]
-        modelled_us = [time["us"] for time in times if time]
+        times = [case.modelled_time(self.plan.caches) for case in run.cases if case.passed]
+        modelled_us = [time.us for time in times if time]
         if not run.cases or len(modelled_us) < len(run.cases):
             return []
         how = "geometric mean" if problem.ranking_by == "geom" else problem.ranking_by
@@ -269,19 +239,16 @@ class View:
             elif self.plan.mode == "profile" and self.plan.device.emulated and case.status is not Status.NOT_RUN:
                 self.print(f"case {case.index}: {case_text(case.spec)}", "bold")
                 work, device = self.work[case.index], self.plan.device
-                for line in profile_lines(
+                for line in texts.profile_lines(
                     case.device_report, self.plan.caches, device.arch, work.flops if work else None
                 ):
                     self.print(line)
         verdict = run.verdict if run.passed else run.verdict.upper()
         seconds = f"{run.elapsed_s:.1f} s"
-        found = [NUMBERS.sub("", text) for case in run.cases for text in finding_texts(case.device_report)]
+        found = [texts.NUMBERS.sub("", text) for case in run.cases for text in texts.finding_texts(case.device_report)]
         once, times = len(set(found)), f", {len(found)} times in all" if len(set(found)) < len(found) else ""
         checks = f", {once} finding{'s' * (once > 1)} of the device's checks{times}" if found else ""
-        self.print(
-            f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}",
-            verdict_style(run),
-        )
+        self.print(f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}", verdict_style(run))
         for text in run.buts:
             self.print(f"but {text}", "yellow")
         for text in run.warnings:
@@ -300,84 +267,5 @@ class View:
             self.print("score: none, an emulated device measures no time", "dim")
             for line in self._modelled_scores(run):
                 self.print(line, "dim")
-        if self.modelled and any(modelled_time(case.device_report, self.plan.caches) for case in run.cases):
-            self.print(modelled_means(self.plan.caches), "dim")
-
-
-def details(result: CaseResult) -> list[str]:
-    """What follows a case's line: for a failing one everything that helps, for a passing one its warnings."""
-    lines = []
-    accuracy = result.accuracy or Accuracy()
-    if result.passed:
-        lines += [f"but {text}" for text in result.buts] + [f"note: {text}" for text in result.remarks]
-        if result.fresh_ratio is not None:
-            lines.append(f"on other data a call takes {result.fresh_ratio:.2f} times as long as on the same data")
-        if accuracy.dtypes:
-            lines.append(f"warning: {'; '.join(accuracy.dtypes)}")
-        if result.back_to_back is not None and result.back_to_back.problem:
-            lines.append(f"warning: called back to back: {result.back_to_back.problem}")
-        return lines
-    if result.status is Status.NOT_RUN:
-        return [result.message]
-    who = f"rank {result.rank}: " if result.rank is not None else ""
-    lines += (who + harmless(result.message.replace("\\n", "\n"))).split("\n")[:MESSAGE_LINES]
-    if (worst := accuracy.worst) is not None:
-        of = f"rank {accuracy.rank} " if accuracy.rank is not None else ""
-        lines.append(f"worst: {of}{worst.where} at {worst.index}: got {worst.got:.8g}, wanted {worst.wanted:.8g}")
-        lines += [f"pattern: {accuracy.pattern}"] if accuracy.pattern else []
-    elif accuracy.problem:
-        lines.append(accuracy.problem)
-    lines += [line for line in accuracy.dtypes if line not in result.message]
-    lines += [f"note: {text}" for text in result.remarks]
-    return lines + tail_lines(result)
-
-
-def tail_lines(result: CaseResult) -> list[str]:
-    """The trace of an exception and what the process last printed, but for findings, which are told by themselves."""
-    lines = [f"| {line}" for line in result.trace.splitlines()]
-    told = finding_texts(result.device_report)
-    words = Counter(line for line in result.last_words if not any(_repeats(line, text) for text in told))
-    lines += ["last words:"] * bool(words)
-    lines += [f"| {line} ({times} times)" if times > 1 else f"| {line}" for line, times in words.items()]
-    if result.output_bytes > 2**20:
-        lines.append(f"(it printed {result.output_bytes / 1e6:.0f} MB)")
-    return lines
-
-
-def _repeats(line: str, finding: str) -> bool:
-    """Whether it was printed of the same fault, in whichever launch; it may be cut off."""
-    gist = NUMBERS.sub("", line.removeprefix("cdna: ").strip())
-    return len(gist) > 8 and gist in NUMBERS.sub("", finding)
-
-
-def finding_texts(report: dict[str, Any]) -> list[str]:
-    """What the device's checks found, wherever it stands in a report: once, or by rank."""
-    here = [finding["text"] for finding in report.get("findings", [])]
-    below = [text for value in report.values() if isinstance(value, dict) for text in finding_texts(value)]
-    return list(dict.fromkeys(here + below))
-
-
-def autotuned(report: dict[str, Any]) -> list[str]:
-    """What @triton.autotune chose on an emulated device: of one rank, of the first where there are several."""
-    found: list[str] = report.get("rank 0", report).get("autotuned", [])
-    return [text if text.startswith("autotune ") else f"autotune {text}" for text in found]
-
-
-NO_KERNEL = "no Triton or HIP kernel was launched"
-
-
-def slowest_rank(report: dict[str, Any], caches: str) -> dict[str, Any]:
-    """Of several ranks' reports the slowest's; the report itself where there is one."""
-    ranks = [part for name, part in report.items() if name.startswith("rank ")]
-    return max(ranks, key=lambda part: (modelled_time(part, caches) or {"us": 0.0})["us"], default=report)
-
-
-def profile_lines(report: dict[str, Any], caches: str, arch: str, needed_flops: float | None = None) -> list[str]:
-    """Each kernel's profile; of several ranks the slowest's."""
-    ranks = {name: part for name, part in report.items() if name.startswith("rank ")}
-    if ranks:
-        name = max(ranks, key=lambda name: (modelled_time(ranks[name], caches) or {"us": 0.0})["us"])
-        return [f"{name}, the slowest of {len(ranks)}:", *profile_lines(ranks[name], caches, arch, needed_flops)]
-    kernels = report.get("kernels", {})
-    told = [line for kernel in kernels.values() for line in kernel.get("profile", {}).get(caches, [])] or [NO_KERNEL]
-    return told + torch_lines(report.get("torch", []), caches, arch, needed_flops)
+        if self.modelled and any(case.modelled_time(self.plan.caches) for case in run.cases):
+            self.print(texts.modelled_means(self.plan.caches), "dim")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -28,8 +27,8 @@ from forge.device import DeviceError, triton_versions
 from forge.device.cards import CARDS
 from forge.device.resources import FIGURES, KernelUse, figures, table
 from forge.generate.pysource import GenerationError
+from forge.history.document import read_result
 from forge.judge.compilers import reason, triton_for
-from forge.judge.plan import choose_harness
 from forge.task.problem import ROOT, Problem
 
 
@@ -119,7 +118,5 @@ def _modelled_us(text: str, problem: Problem, version: str) -> dict[str, float]:
         subprocess.run([*command, "--json", str(result)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if not result.is_file():
             return {}
-        cases = json.loads(result.read_text())["cases"]
-    caches = "cold" if choose_harness(problem, None)[0].l2_flush_bytes else "warm"
-    reports = {case["spec"]: case["report"] for case in cases}
-    return {spec: report["modelled"][caches]["us"] for spec, report in reports.items() if "modelled" in report}
+        document = read_result(result)
+    return {case.spec: time.us for case in document.cases if (time := document.modelled(case))}

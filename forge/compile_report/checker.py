@@ -28,10 +28,11 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors
-from forge.compile_report.findings import Failure, Findings, KernelRow
+from forge.compile_report.findings import Failure, Findings, KernelRow, Progress, Tell
 from forge.device.resources import WAVE_LANES, read_resources
 from forge.device.triton_versions import keep_triton_key, known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
+from forge.task.problem import Case
 from forge.task.watched_table import WatchedTable
 
 # What fake tensors raise where something asks for their values.
@@ -39,8 +40,8 @@ NEEDS_DATA = (DataDependentOutputException, DynamicOutputShapeException)
 
 
 class Checker:
-    def __init__(self, arch: str, send: Callable[[dict[str, Any]], None]) -> None:
-        self.arch, self.send = arch, send
+    def __init__(self, arch: str, tell: Tell) -> None:
+        self.arch, self.tell = arch, tell
         self.label = ""  # of the case being run
         self.kernels: dict[str, KernelRow] = {}  # by the hash of the compiled kernel
         self.failures: dict[str, Failure] = {}  # by kernel and compile-time arguments
@@ -81,7 +82,7 @@ class Checker:
             self.kernels[made.hash] = row_of(made, name, **self.fresh)
             texts = [f"{name}: compiler: {text}" for text in known_faults_of(made.asm, triton.__version__)]
             self.notes += [text for text in texts if text not in self.notes]
-            self.send({"progress": f"{name} for {self.label}"})
+            self.tell(Progress(f"{name} for {self.label}"))
         cases = self.kernels[made.hash].cases
         if self.label not in cases:
             cases.append(self.label)
@@ -111,7 +112,7 @@ class Checker:
 
     # ------------------------------------------------------------ running
 
-    def check(self, submission: Any, generate_input: Callable[..., Any], cases: dict[str, dict[str, Any]]) -> None:
+    def check(self, submission: Any, generate_input: Callable[..., Any], cases: dict[str, Case]) -> None:
         """Call custom_kernel for every case, then for every row of its table that no case chose."""
         table = getattr(submission, "TUNING", None)
         recorder = WatchedTable(table) if isinstance(table, dict) else None
@@ -131,15 +132,15 @@ class Checker:
     def anything_launched(self) -> bool:
         return bool(self.launched)
 
-    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]) -> None:
+    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: Case) -> None:
         self.label = label
-        self.send({"progress": label})
+        self.tell(Progress(label))
         try:
             with GpuIsCpu(), fake_tensors(), self.launches_compile():
                 submission.custom_kernel(generate_input(**case))
             return
         except NEEDS_DATA:
-            self.send({"progress": f"{label}, on real tensors"})
+            self.tell(Progress(f"{label}, on real tensors"))
         except Exception as error:
             self.errors.setdefault(f"{reason_of(error)} ({place_of(error)})", []).append(label)
             return
@@ -154,7 +155,7 @@ class Checker:
         submission: Any,
         generate_input: Callable[..., Any],
         table: WatchedTable,
-        cases: dict[str, dict[str, Any]],
+        cases: dict[str, Case],
         caches: list[dict[Any, Any]],
     ) -> None:
         """With an empty table every shape takes DEFAULT: so each row in turn is made the default.
@@ -245,7 +246,7 @@ def place_of(error: BaseException) -> str:
     return place or "outside the submission"
 
 
-def run_check(checker: Checker, cases: dict[str, dict[str, Any]]) -> None:
+def run_check(checker: Checker, cases: dict[str, Case]) -> None:
     """Import what is in the run folder, and check it."""
     try:
         generate_input = importlib.import_module("reference").generate_input

@@ -1,15 +1,31 @@
-"""What the process that compiles tells the one that prints: one JSON document."""
+"""What the process that compiles is asked, and tells the one that prints: JSON lines."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable
+
+from msgspec import Struct
 
 from forge.device.resources import Resources
+from forge.task.problem import Case
 
 
-@dataclass
-class KernelRow:
+class Request(Struct):
+    """To check the submission in the folder that the process is in."""
+
+    arch: str
+    cases: dict[str, Case]  # by a short label
+    descriptor: int  # where to tell
+    ranks: int
+
+
+class Progress(Struct, tag=True):
+    """Many times before the findings."""
+
+    what: str
+
+
+class KernelRow(Struct):
     """A kernel as compiled for one set of compile-time arguments and launched in one way."""
 
     resources: Resources  # its kernel: the name that the source has
@@ -26,8 +42,7 @@ class KernelRow:
         return self.resources.kernel
 
 
-@dataclass
-class Failure:
+class Failure(Struct):
     """What went wrong, and in which cases; none: outside all of them."""
 
     error: str
@@ -35,20 +50,11 @@ class Failure:
     kernel: str = ""  # that does not compile
 
 
-@dataclass
-class Findings:
-    kernels: list[KernelRow] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    compilers: list[str] = field(default_factory=list)  # what made the kernels, with its version
+class Findings(Struct, tag=True):
+    kernels: list[KernelRow] = []
+    failures: list[Failure] = []
+    notes: list[str] = []
+    compilers: list[str] = []  # what made the kernels, with its version
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Findings:
-        """The findings that `document` was made of."""
-        rows = [KernelRow(**{**row, "resources": Resources(**row["resources"])}) for row in document["kernels"]]
-        return cls(
-            rows, [Failure(**failure) for failure in document["failures"]], document["notes"], document["compilers"]
-        )
+Tell = Callable[[Progress | Findings], None]

@@ -19,28 +19,27 @@ import torch
 
 from forge.compile_report.checker import NEEDS_DATA, Checker, place_of, reason_of, run_check
 from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors, pretend_gpu
-from forge.compile_report.findings import Findings, KernelRow
+from forge.compile_report.findings import Findings, KernelRow, Progress, Request, Tell
 from forge.device import resolve
 from forge.device.hip_compiler import compiler_notes, hip_compiler
+from forge.task.problem import Case
 
-Send = Callable[[dict[str, Any]], None]
 
-
-def check_with_hip(request: dict[str, Any], send: Send) -> Findings:
-    arch = request["arch"]
+def check_with_hip(request: Request, tell: Tell) -> Findings:
+    arch = request.arch
     with pretend_gpu(arch):
-        inputs = inputs_without_data(request["cases"], send)
+        inputs = inputs_without_data(request.cases, tell)
     resolve(arch, arch).prepare()
-    checker = HipChecker(arch, send, inputs)
-    run_check(checker, request["cases"])
+    checker = HipChecker(arch, tell, inputs)
+    run_check(checker, request.cases)
     return checker.found()
 
 
-def inputs_without_data(cases: dict[str, dict[str, Any]], send: Send) -> dict[str, bytes]:
+def inputs_without_data(cases: dict[str, Case], tell: Tell) -> dict[str, bytes]:
     """Each case's input, pickled with tensors' shapes in their place; not those that depend on values."""
     made = {}
     for label, case in cases.items():
-        send({"progress": label})
+        tell(Progress(label))
         try:
             with GpuIsCpu(), fake_tensors():
                 data = importlib.import_module("reference").generate_input(**case)
@@ -68,10 +67,10 @@ def _unwritten(shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dty
 
 
 class HipChecker(Checker):
-    def __init__(self, arch: str, send: Send, inputs: dict[str, bytes]) -> None:
+    def __init__(self, arch: str, tell: Tell, inputs: dict[str, bytes]) -> None:
         from forge.device.fake_rocm.recording import Recording
 
-        super().__init__(arch, send)
+        super().__init__(arch, tell)
         self.inputs = inputs
         self.label = "its import"
         self.hip_launches: dict[Any, list[str]] = {}  # in which cases
@@ -85,9 +84,9 @@ class HipChecker(Checker):
     def anything_launched(self) -> bool:
         return bool(self.launched or self.hip_launches)
 
-    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: dict[str, Any]) -> None:
+    def run_case(self, submission: Any, generate_input: Callable[..., Any], label: str, case: Case) -> None:
         self.label = label
-        self.send({"progress": label})
+        self.tell(Progress(label))
         try:
             known = self.inputs.get(label)
             data = generate_input(**case) if known is None else pickle.loads(known)

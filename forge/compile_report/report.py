@@ -5,22 +5,23 @@ The compiling is done by worker.py in a process of its own; this starts it, read
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from forge.compile_report.findings import Findings, KernelRow
+import msgspec
+from msgspec.structs import replace
+
+from forge.compile_report.findings import Findings, KernelRow, Progress, Request
 from forge.device.cards import CARDS
 from forge.device.resources import WAVE_LANES, KernelUse, lds_error, table
 from forge.generate.pysource import GenerationError
-from forge.task.problem import ROOT, Problem
+from forge.task.problem import ROOT, Case, Problem
 
 # Importing makes no garbage, and looking for it takes a quarter of the time.
 WORKER = "import gc; gc.disable(); from forge.compile_report.worker import main; main()"
@@ -32,7 +33,7 @@ def archs_of(text: str, arch: str) -> list[str]:
     return list(dict.fromkeys([arch, *(name for one in lists for name in re.split("[;,]", one) if name in CARDS)]))
 
 
-def cases_of(problem: Problem) -> dict[str, dict[str, Any]]:
+def cases_of(problem: Problem) -> dict[str, Case]:
     """Every case of the leaderboard by a short label; distributed ones as rank 0 sees them."""
     cases = {f"test {i}": case for i, case in enumerate(problem.tests)}
     cases |= {f"benchmark {i}": case for i, case in enumerate(problem.benchmarks)}
@@ -51,19 +52,14 @@ def run_worker(submission: str, problem: Problem, arch: str, environment: dict[s
                 shutil.copyfile(file.source, target)
         Path(folder, "submission.py").write_text(submission, encoding="utf-8")
         reader, writer = os.pipe()
-        request = {
-            "arch": arch,
-            "cases": cases_of(problem),
-            "descriptor": writer,
-            "ranks": problem.world_size,
-        }
+        request = Request(arch, cases_of(problem), writer, problem.world_size)
         with tempfile.TemporaryFile("w+") as words:
             worker = start_worker(folder, words, writer, environment)
             os.close(writer)
             try:
                 assert worker.stdin is not None
                 with worker.stdin as stdin:
-                    json.dump(request, stdin)
+                    stdin.write(msgspec.json.encode(request).decode())
                 found = _read(reader)
             finally:
                 worker.kill()
@@ -97,12 +93,12 @@ def _read(reader: int) -> Findings | None:
     findings = None
     with os.fdopen(reader) as lines:
         for line in lines:
-            message = json.loads(line)
-            if "progress" not in message:
-                findings = Findings.of(message)
+            told = msgspec.json.decode(line, type=Progress | Findings)
+            if isinstance(told, Findings):
+                findings = told
                 break
             if person:
-                print(f"\r\033[Kcompiling: {message['progress']}", end="", file=sys.stderr, flush=True)
+                print(f"\r\033[Kcompiling: {told.what}", end="", file=sys.stderr, flush=True)
     if person:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     return findings

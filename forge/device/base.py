@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from forge.device.cards import CARDS
+from forge.device.report import Caches, DeviceReport
 from forge.device.roofline import Roofline
 
 # Of a large case, what is emulated: three rounds of a grid; of kernels that multiply some rounds, and the others whole.
@@ -19,12 +23,36 @@ class DeviceError(Exception):
     """A device cannot be used here. The message is one line: what, why, and what to do instead."""
 
 
+class Fingerprint(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a reader needs in order to know what a result was got on."""
+
+    device: str = ""
+    arch: str = ""
+    emulated: bool | None = None
+    card: str = ""
+    gpus: tuple[str | dict[str, str], ...] = ()
+    model: str = ""  # the hash of all that a modelled time depends on
+    hip: str = ""
+    torch: str = ""
+    triton: str = ""
+    python: str = ""
+    cpu: str = ""
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """The exception, and those that it came from."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
         cause = cause.__cause__ or cause.__context__
+
+
+def version_of(package: str) -> str:
+    """Of one that decides what a kernel becomes."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 class Device(ABC):
@@ -51,9 +79,10 @@ class Device(ABC):
     def prepare(self) -> None:
         """Prepare this process. May be called any number of times, before or after torch is imported."""
 
-    @abstractmethod
-    def fingerprint(self) -> dict[str, Any]:
-        """What a reader needs in order to know what a result was got on. Does not import torch."""
+    def fingerprint(self) -> Fingerprint:
+        """Does not import torch."""
+        torch, triton = (version_of(package) for package in ("torch", "triton"))
+        return Fingerprint(device=self.name, arch=self.arch, emulated=self.emulated, torch=torch, triton=triton)
 
     def is_device_fault(self, error: BaseException) -> bool:
         """Whether an exception in a worker says that this device cannot be had here, whatever is submitted."""
@@ -77,7 +106,7 @@ class Device(ABC):
 
         sample: one of SAMPLES; what a sample computes is of no use."""
 
-    def keep_timelines(self, caches: str) -> None:
+    def keep_timelines(self, caches: Caches) -> None:
         """Have the reports of counted cases carry each kernel's timeline and its section of a page, of cold or warm
         caches."""
         return None  # a GPU has none
@@ -117,5 +146,5 @@ class Device(ABC):
         return None
 
     @abstractmethod
-    def case_report(self) -> dict[str, Any]:
-        """What the device can say about the kernels launched since the last call; {} if nothing."""
+    def case_report(self) -> DeviceReport:
+        """What the device can say about the kernels launched since the last call."""

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from cdna.version import model_version
 from forge.device import hook, rocm_folder
-from forge.device.base import Device, DeviceError, causes
+from forge.device.base import Device, DeviceError, Fingerprint, causes
 from forge.device.cards import HIP_VERSION, Card
-from forge.device.gpu import versions
+from forge.device.report import Caches, DeviceReport
 from forge.device.roofline import Roofline
 
 PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
@@ -62,18 +64,15 @@ class EmulatedDevice(Device):
         sys.path.append(hook.SITE)  # as those have it: `amdsmi`
         hook.install(self.arch)
 
-    def fingerprint(self) -> dict[str, Any]:
-        return {
-            "device": self.name,
-            "arch": self.arch,
-            "emulated": True,
-            "card": self.card.name,
-            "model": model_version(*TORCH_MODEL),
-            "hip": f"{HIP_VERSION} (claimed)",
-            "cpu": _cpu_name(),
-            "python": platform.python_version(),
-            **versions(),
-        }
+    def fingerprint(self) -> Fingerprint:
+        return replace(
+            super().fingerprint(),
+            card=self.card.name,
+            model=model_version(*TORCH_MODEL),
+            hip=f"{HIP_VERSION} (claimed)",
+            cpu=_cpu_name(),
+            python=platform.python_version(),
+        )
 
     def is_device_fault(self, error: BaseException) -> bool:
         """No compiler for the engine, or a torch or triton that cannot be prepared."""
@@ -84,7 +83,7 @@ class EmulatedDevice(Device):
             for cause in causes(error)
         )
 
-    def keep_timelines(self, caches: str) -> None:
+    def keep_timelines(self, caches: Caches) -> None:
         self.timelines = caches
 
     def use_checks(self, names: str) -> None:
@@ -187,11 +186,11 @@ class EmulatedDevice(Device):
         written.watch()
         return written
 
-    def case_report(self) -> dict[str, Any]:
+    def case_report(self) -> DeviceReport:
         from cdna.engine.library import is_loaded
 
         if not is_loaded():  # it comes with the first Triton or HIP kernel
-            return {}
+            return DeviceReport()
         from forge.device.fake_rocm import work
 
         return work.report(self.counting)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -10,8 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from forge.device import hook
-from forge.device.base import EMULATED, Device, DeviceError, causes
+from forge.device.base import EMULATED, Device, DeviceError, Fingerprint, causes
+from forge.device.report import DeviceReport
 
 # The AMD kernel driver lists its nodes here, GPUs and CPUs alike.
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -25,14 +27,14 @@ class Gpu(Device):
     emulated = False
     gpus: list[Any]
 
-    def fingerprint(self) -> dict[str, Any]:
-        return {"device": self.name, "arch": self.arch, "emulated": False, "gpus": self.gpus, **versions()}
+    def fingerprint(self) -> Fingerprint:
+        return replace(super().fingerprint(), gpus=tuple(self.gpus))
 
     def count_work(self, on: bool = True, sample: str = "") -> None:
         pass  # a GPU times its kernels
 
-    def case_report(self) -> dict[str, Any]:
-        return {}
+    def case_report(self) -> DeviceReport:
+        return DeviceReport()
 
 
 class RocmDevice(Gpu):
@@ -73,10 +75,7 @@ class CudaDevice(Gpu):
         # From 9.0 on, a GPU's own instructions (9.0a) are in no other's code.
         capabilities = {gpu["capability"] for gpu in self.gpus}
         archs = ";".join(sorted(c + "a" * (float(c) >= 9) for c in capabilities))
-        return {
-            **hook.environment(hook.CUDA),
-            "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", archs),
-        }
+        return {**hook.environment(hook.CUDA), "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", archs)}
 
     def prepare(self) -> None:
         os.environ.update(self.environment())  # for the processes that this one will spawn
@@ -142,14 +141,3 @@ def torch_build(kind: str) -> str:
     text = (Path(spec.origin).parent / "version.py").read_text()
     built = re.search(rf"^{kind}[^=\n]*= *['\"]([^'\"]+)['\"]", text, re.MULTILINE)
     return built[1] if built else ""
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that decide what a kernel becomes."""
-    found = {}
-    for package in ("torch", "triton"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found

@@ -85,7 +85,7 @@ def install(arch: str) -> None:
     if any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path):
         return
     actions: dict[str, Action] = {
-        "torch.utils.cpp_extension": lambda _: _apply("forge.device.hip_on_cuda", "apply", arch, "torch"),
+        "torch.utils.cpp_extension": lambda _: _apply("forge.device.hip_on_cuda", "apply", arch, "torch")
     }
     if arch != CUDA:
         actions = _emulating(arch)

@@ -5,10 +5,14 @@ Arithmetic over the card's file; never a measurement.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from msgspec.structs import replace
 
 from cdna.cards import Card
+from cdna.results import ModelledTime
+from forge.device.report import Caches, DeviceReport, ModelledTimes, TorchOperation
 
 # Matrix FLOPs of a CU and cycle in fp32, the same on both instruction sets: CDNA3 white paper, MI355X data sheet.
 F32_FLOPS_PER_CYCLE = 256
@@ -54,27 +58,24 @@ class Roofline:
         return self.card.launch_us + self.card.signals_us + 1e-3 * crossing / self.card.links_read_gb_s
 
 
-def with_torch(report: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """A device's report whose modelled times hold torch's own operations as well; these (forge.judge.operations.Spent,
-    by line) beside them.
+def with_torch(report: DeviceReport, operations: Sequence[TorchOperation]) -> DeviceReport:
+    """A device's report whose modelled times hold torch's own operations as well; these beside them.
 
     A part of its own in each: `kernels_us` is what kernels alone take. Where torch takes most of it, it is the bound.
     """
-    if not operations or report.get("uncounted"):  # a part of a time would be told for all of it
+    if not operations or report.uncounted:  # a part of a time would be told for all of it
         return report
-    what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
-    times: dict[str, Any] = {"what": what}
-    for caches in ("cold", "warm"):
+
+    def with_both(caches: Caches) -> ModelledTime:
         by_name: dict[str, float] = {}
         for one in operations:
-            by_name[one["name"]] = by_name.get(one["name"], 0.0) + one["us"][caches]
-        kernels = report.get("modelled", {}).get(caches, {"us": 0.0, "bound": "", "parts_us": {}})
-        ours, theirs = kernels["us"], sum(by_name.values())
-        times[caches] = {
-            **kernels,
-            "us": round(ours + theirs, 3),
-            "bound": "torch" if theirs > ours else kernels["bound"],
-            "kernels_us": ours,
-            "torch_us": {name: round(us, 3) for name, us in sorted(by_name.items(), key=lambda item: -item[1])},
-        }
-    return {**report, "modelled": times, "torch": operations}
+            by_name[one.name] = by_name.get(one.name, 0.0) + one.us.of(caches)
+        kernels = report.modelled.of(caches) if report.modelled else ModelledTime(0.0, "")
+        torch_us = sum(by_name.values())
+        bound = "torch" if torch_us > kernels.us else kernels.bound
+        most_first = dict(sorted(by_name.items(), key=lambda item: -item[1]))
+        both = replace(kernels, us=kernels.us + torch_us, bound=bound, kernels_us=kernels.us, torch_us=most_first)
+        return both.rounded()
+
+    what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
+    return replace(report, modelled=ModelledTimes(with_both("cold"), with_both("warm"), what), torch=tuple(operations))

@@ -6,12 +6,14 @@ import difflib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from msgspec import structs
 
 from forge.console import aligned, harmless, number
-from forge.history.schema import ResultError
-from forge.history.times import Times, case_us, modelled, score_of, times_of
+from forge.history.document import Document, MadeWith, ResultError
+from forge.judge.results import CaseResult
 from forge.task.cases import case_text
+from forge.task.score import geometric_mean
 
 SHOWN_LINES = 60  # of a difference, unless all are asked for
 # Modelled times that are as close are the same: the order in which threads end may move those of several rounds.
@@ -24,39 +26,34 @@ MODEL_KEYS = ("card", "triton", "torch", "model")
 @dataclass(frozen=True)
 class Side:
     name: str  # run 12, before.json
-    document: dict[str, Any]
+    document: Document
     submission: bytes | None  # None: only its hash is known
 
     @property
-    def times(self) -> Times:
-        return times_of(self.document)
-
-    @property
     def digest(self) -> str:
-        found: str = self.document["fingerprint"]["submission_sha256"]
-        return found
+        return self.document.fingerprint.submission_sha256
 
 
 def check_pair(a: Side, b: Side) -> None:
     """ResultError where the two cannot be compared."""
-    problems = [side.document["problem"]["name"] for side in (a, b)]
+    problems = [side.document.problem.name for side in (a, b)]
     if problems[0] != problems[1]:
         raise ResultError(
             f"{a.name} is of {problems[0]}, and {b.name} of {problems[1]}: compare two runs of one problem"
         )
-    specs = [{case["spec"] for case in side.document["cases"]} for side in (a, b)]
+    specs = [{case.spec for case in side.document.cases} for side in (a, b)]
     if not specs[0] & specs[1]:
         raise ResultError(f"{a.name} and {b.name} have no case in common (modes {_modes(a, b)})")
 
 
 def _modes(a: Side, b: Side) -> str:
-    return f"{a.document['mode']} and {b.document['mode']}"
+    return f"{a.document.mode} and {b.document.mode}"
 
 
 def lines_of(a: Side, b: Side, all_lines: bool = False) -> Iterator[str]:
     """The comparison as text; times of different kinds stand beside each other without a ratio."""
-    yield f"{a.document['problem']['name']}: A is {_told(a)}"
-    yield f"{'':{len(a.document['problem']['name'])}}  B is {_told(b)}"
+    yield f"{a.document.problem.name}: A is {_told(a)}"
+    yield f"{'':{len(a.document.problem.name)}}  B is {_told(b)}"
     yield from _case_lines(a, b)
     yield from _kernel_lines(a, b, all_lines)
     yield from _finding_lines(a, b)
@@ -66,63 +63,65 @@ def lines_of(a: Side, b: Side, all_lines: bool = False) -> Iterator[str]:
 
 def _told(side: Side) -> str:
     document = side.document
-    device = "emulated " * document["device"]["emulated"] + document["device"]["name"]
+    device = "emulated " * document.device.emulated + document.device.name
     return (
-        f"{side.name}: {document['mode']} on {device}, {document['verdict']}, submission {side.digest[:12]},"
-        f" {document['fingerprint']['time']}, times {side.times.kind}"
+        f"{side.name}: {document.mode} on {device}, {document.verdict}, submission {side.digest[:12]},"
+        f" {document.fingerprint.time}, times {side.document.kind}"
     )
 
 
 def _case_lines(a: Side, b: Side) -> Iterator[str]:
-    theirs = {case["spec"]: case for case in b.document["cases"]}
-    comparable = a.times.kind == b.times.kind
+    theirs = {case.spec: case for case in b.document.cases}
+    comparable = a.document.kind == b.document.kind
     rows: list[tuple[str, ...]] = [("case", "A us", "B us", "B / A", "bound")]
     only = []
-    for case in a.document["cases"]:
-        other = theirs.pop(case["spec"], None)
+    for case in a.document.cases:
+        other = theirs.pop(case.spec, None)
         if other is None:
-            only.append(f"only A has {case_text(case['spec'])}")
+            only.append(f"only A has {case_text(case.spec)}")
             continue
-        ours_us, their_us = case_us(a.document, case), case_us(b.document, other)
+        ours_us, their_us = a.document.us_of(case), b.document.us_of(other)
         ratio = number(their_us / ours_us, 4) if comparable and ours_us and their_us else ""
         bounds = [_bound(side.document, of) for side, of in ((a, case), (b, other))]
         bound = bounds[0] if bounds[0] == bounds[1] else " -> ".join(bounds)
-        cells = [number(us, 5) or of["status"] for us, of in ((ours_us, case), (their_us, other))]
-        rows.append((case_text(case["spec"]), *cells, ratio, bound))
+        cells = [number(us, 5) or of.status.value for us, of in ((ours_us, case), (their_us, other))]
+        rows.append((case_text(case.spec), *cells, ratio, bound))
     yield from aligned(rows, RIGHT)
     yield from only
     yield from (f"only B has {case_text(spec)}" for spec in theirs)
     yield from _sum_lines(a, b)
 
 
-def _bound(document: dict[str, Any], case: dict[str, Any]) -> str:
-    if document["device"]["emulated"]:
-        return (modelled(document, case) or {}).get("bound", "")
-    return (case.get("floor") or {}).get("bound", "")
+def _bound(document: Document, case: CaseResult) -> str:
+    if not document.device.emulated:
+        return case.floor.bound if case.floor else ""
+    model = document.modelled(case)
+    return model.bound if model else ""
 
 
 def _sum_lines(a: Side, b: Side) -> Iterator[str]:
-    kinds = (a.times.kind, b.times.kind)
+    kinds = (a.document.kind, b.document.kind)
     if "none" in kinds:
         yield "no times to compare: run both in mode benchmark"
         return
     if kinds[0] != kinds[1]:
         yield f"no ratio: A's times are {kinds[0]}, B's are {kinds[1]}"
         return
-    shared = [spec for spec in a.times.us if spec in b.times.us]
-    sums = [score_of(Times(s.times.kind, {x: s.times.us[x] for x in shared}, bool(shared)), "geom") for s in (a, b)]
-    if sums[0] and sums[1]:
-        means = f"geometric mean of {len(shared)} cases: A {number(sums[0], 5)} us, B {number(sums[1], 5)} us"
-        yield f"{means}, B / A {sums[1] / sums[0]:.4f}"
+    ours, theirs = a.document.times_us, b.document.times_us
+    shared = [spec for spec in ours if spec in theirs]
+    if shared:
+        a_us, b_us = (geometric_mean([us[spec] for spec in shared]) for us in (ours, theirs))
+        means = f"geometric mean of {len(shared)} cases: A {number(a_us, 5)} us, B {number(b_us, 5)} us"
+        yield f"{means}, B / A {b_us / a_us:.4f}"
     if kinds[0] == "measured":
         yield (
             "one run each, at two times: whether this is real or noise, runs in turns on this machine's GPU say: "
             "compare A B --rounds 6"
         )
         return
-    changed = sum(abs(b.times.us[spec] / a.times.us[spec] - 1) > SAME for spec in shared)
+    changed = sum(abs(theirs[spec] / ours[spec] - 1) > SAME for spec in shared)
     same = [key for key in MODEL_KEYS if _value(a, key) == _value(b, key)]
-    if _value(a, "model") is None:  # runs that were kept before it was told
+    if not a.document.fingerprint.model:  # runs that were kept before it was told
         same = [key for key in same if key != "model"]
     if len(same) == len(MODEL_KEYS):
         differ = f"{changed} of {len(shared)} cases differ by more than {SAME:.1%}"
@@ -132,33 +131,35 @@ def _sum_lines(a: Side, b: Side) -> Iterator[str]:
         yield f"{changed} of {len(shared)} cases differ; not by the kernels alone: {others} changed as well"
 
 
-def _value(side: Side, key: str) -> Any:
-    return side.document["fingerprint"].get(key)
+def _value(side: Side, key: str) -> object:
+    return getattr(side.document.fingerprint, key)
 
 
 # ---------------------------------------------------------------- counters
 
 
-def counters_of(case: dict[str, Any]) -> dict[tuple[str, str], Any]:
+Counter = int | float | tuple[int, ...]
+
+
+def counters_of(case: CaseResult) -> dict[tuple[str, str], Counter]:
     """A case's counters by (kernel, counter), of one rank: the first, where there are several."""
-    report = case["report"].get("rank 0", case["report"])
-    found: dict[tuple[str, str], Any] = {}
-    for kernel, known in report.get("kernels", {}).items():
-        for name, value in {**known, **known.get("work", {})}.items():
-            if isinstance(value, dict) and name in ("by_unit", "cycles"):
-                suffix = " cycles" if name == "cycles" else " instructions"
-                found |= {(kernel, part + suffix): count for part, count in value.items()}
-            elif isinstance(value, int | float) or isinstance(value, list) and all(isinstance(n, int) for n in value):
+    found: dict[tuple[str, str], Counter] = {}
+    for kernel, known in case.device_report.by_rank[0].kernels.items():
+        work = known.work
+        for name, value in {**structs.asdict(known), **(structs.asdict(work) if work else {})}.items():
+            if isinstance(value, int | float) or value and type(value) is tuple and isinstance(value[0], int):
                 found[kernel, name] = value
+        found |= {(kernel, f"{unit} instructions"): count for unit, count in known.by_unit.items()}
+        found |= {(kernel, f"{unit} cycles"): count for unit, count in (work.cycles if work else {}).items()}
     return found
 
 
 def _kernel_lines(a: Side, b: Side, all_lines: bool) -> Iterator[str]:
     """Of the case whose time changed the most; of every one that has any if all are asked for."""
-    theirs = {case["spec"]: case for case in b.document["cases"]}
+    theirs = {case.spec: case for case in b.document.cases}
     tables = []
-    for case in a.document["cases"]:
-        spec = case["spec"]
+    for case in a.document.cases:
+        spec = case.spec
         if spec not in theirs:
             continue
         ours, other = counters_of(case), counters_of(theirs[spec])
@@ -168,7 +169,7 @@ def _kernel_lines(a: Side, b: Side, all_lines: bool) -> Iterator[str]:
             if ours.get((kernel, name)) != other.get((kernel, name))
         ]
         if rows:
-            both = [side.times.us.get(spec) for side in (a, b)]
+            both = [side.document.times_us.get(spec) for side in (a, b)]
             tables.append((abs(math.log(both[1] / both[0])) if both[0] and both[1] else 0.0, spec, rows))
     for _, spec, rows in tables if all_lines else sorted(tables, key=lambda table: -table[0])[:1]:
         yield f"counters that differ in case {case_text(spec)}:"
@@ -177,14 +178,13 @@ def _kernel_lines(a: Side, b: Side, all_lines: bool) -> Iterator[str]:
         yield f"counters differ in {len(tables) - 1} more cases: --all-lines shows them"
 
 
-def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int | float) else "-" if value is None else str(value)
+def _shown(value: Counter | None) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else "-" if value is None else str(list(value))
 
 
-def findings_of(document: dict[str, Any]) -> list[str]:
+def findings_of(document: Document) -> list[str]:
     """What the device's checks said, each once."""
-    reports = [part for case in document["cases"] for part in (case["report"], *case["report"].values())]
-    found = [finding["text"] for part in reports if isinstance(part, dict) for finding in part.get("findings", [])]
+    found = (one.text for case in document.cases for one in case.device_report.all_findings())
     return list(dict.fromkeys(map(harmless, found)))
 
 
@@ -196,10 +196,9 @@ def _finding_lines(a: Side, b: Side) -> Iterator[str]:
 
 def _version_lines(a: Side, b: Side) -> Iterator[str]:
     skipped = ("time", "submission_sha256", "compilers")
-    names = dict.fromkeys([*a.document["fingerprint"], *b.document["fingerprint"]])
     rows = [
         (name, str(_value(a, name))[:40], str(_value(b, name))[:40])
-        for name in names
+        for name in MadeWith.__struct_fields__
         if name not in skipped and _value(a, name) != _value(b, name)
     ]
     if rows:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import msgspec
 
 from forge.console import number
 from forge.device.cards import peaks_of
+from forge.device.report import KernelWork
 from forge.files import write_whole
 from forge.history.compare import counters_of, findings_of
+from forge.history.document import Document
 from forge.history.store import Entry
-from forge.history.times import case_us, modelled, times_of
+from forge.judge.results import CaseResult
 from forge.task.cases import case_text
-from forge.task.score import Peaks
+from forge.task.score import Peaks, Work
 
 KINDS = {"measured": "#1f77b4", "modelled": "#ff7f0e", "leaderboard": "#2ca02c"}
 GREY = "#888888"
@@ -50,7 +53,7 @@ class Row:
 
 
 def page_of(
-    document: dict[str, Any],
+    document: Document,
     matrix: str,
     history: Sequence[Entry] = (),
     submission: bytes | None = None,
@@ -58,9 +61,9 @@ def page_of(
 ) -> str:
     """matrix: what the problem's floors count, fp8 | f16 | fp4 | none; history: of the same problem and cases, oldest
     first; sections: (case, HTML) of each kernel's profile."""
-    rows = [_row(document, case) for case in document["cases"]]
-    kind = times_of(document).kind
-    peaks = peaks_of(document["device"]["arch"])
+    rows = [_row(document, case) for case in document.cases]
+    kind = document.kind
+    peaks = peaks_of(document.device.arch)
     plots = {
         "speed of light": _light_plot(rows),
         "roofline": _roofline(rows, peaks, matrix, kind),
@@ -82,43 +85,44 @@ def page_of(
         kind=kind,
         sections=sections,
         plots={name: svg for name, svg in plots.items() if svg},
-        kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document["cases"]) if _kernels(case)],
-        lines=_of_kernels(document, "lines"),
-        advice=_of_kernels(document, "advice"),
+        kernels=[(row.case, _kernels(case)) for row, case in zip(rows, document.cases) if _kernels(case)],
+        made_with=msgspec.to_builtins(document.fingerprint),
+        lines=[(case, kernel, line) for case, kernel, work in _works(document) for line in work.lines],
+        advice=[(case, kernel, one) for case, kernel, work in _works(document) for one in work.advice],
         findings=findings_of(document),
         history=list(reversed(history)),
         submission=None if submission is None else submission.decode("utf-8", "replace"),
     )
 
 
-def _row(document: dict[str, Any], case: dict[str, Any]) -> Row:
-    us, floor = case_us(document, case), case.get("floor") or {}
-    stats = case.get("stats_ns")
-    error = f"± {number(stats['err'] / 1e3, 2)}" if us and stats and not document["device"]["emulated"] else ""
-    model = modelled(document, case)
-    flops, hbm_bytes = floor.get("flops"), floor.get("hbm_bytes")
-    points = (flops / hbm_bytes, flops / us * 1e-6) if us and flops and hbm_bytes else None
+def _row(document: Document, case: CaseResult) -> Row:
+    us, floor, stats = document.us_of(case), case.floor or Work(), case.stats
+    error = f"± {number(stats.err_us, 2)}" if us and stats and not document.device.emulated else ""
+    model = document.modelled(case)
+    points = None
+    if us and floor.flops and floor.hbm_bytes:
+        points = (floor.flops / floor.hbm_bytes, floor.flops / us * 1e-6)
     return Row(
-        case["index"],
-        case_text(case["spec"]),
-        case["status"],
+        case.index,
+        case_text(case.spec),
+        case.status.value,
         _said(case),
         us,
         error,
-        model["bound"] if document["device"]["emulated"] and model else floor.get("bound", ""),
-        floor.get("light_us"),
-        (case.get("accuracy") or {}).get("rel_l2"),
+        model.bound if document.device.emulated and model else floor.bound,
+        floor.light_us,
+        case.accuracy.rel_l2 if case.accuracy else None,
         points,
     )
 
 
-def _said(case: dict[str, Any]) -> list[str]:
-    pattern = (case.get("accuracy") or {}).get("pattern") or ""
-    lines = [case.get("message", ""), f"pattern: {pattern}" if pattern else ""]
-    return [*filter(None, lines), *(f"but {text}" for text in case.get("buts", [])), *case.get("remarks", [])]
+def _said(case: CaseResult) -> list[str]:
+    pattern = case.accuracy.pattern if case.accuracy else ""
+    lines = [case.message, f"pattern: {pattern}" if pattern else ""]
+    return [*filter(None, lines), *(f"but {text}" for text in case.buts), *case.remarks]
 
 
-def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
+def _kernels(case: CaseResult) -> dict[str, dict[str, str]]:
     """kernel -> counter -> value, as text."""
     found: dict[str, dict[str, str]] = {}
     for (kernel, counter), value in counters_of(case).items():
@@ -127,14 +131,12 @@ def _kernels(case: dict[str, Any]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _of_kernels(document: dict[str, Any], what: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """(case, kernel, entry) of a list in the kernels' counters: "lines" or "advice"."""
-    found = []
-    for case in document["cases"]:
-        report = case["report"].get("rank 0", case["report"])
-        for kernel, known in report.get("kernels", {}).items():
-            found += [(case_text(case["spec"]), kernel, entry) for entry in known.get("work", {}).get(what, [])]
-    return found
+def _works(document: Document) -> Iterator[tuple[str, str, KernelWork]]:
+    """(case, kernel, its counters); of the first rank, where there are several."""
+    for case in document.cases:
+        for kernel, known in case.device_report.by_rank[0].kernels.items():
+            if known.work:
+                yield case_text(case.spec), kernel, known.work
 
 
 # ---------------------------------------------------------------- plots
@@ -200,10 +202,10 @@ def _roofline(rows: Sequence[Row], peaks: Peaks | None, matrix: str, kind: str) 
     return _svg(axes)
 
 
-def _parts_plot(document: dict[str, Any]) -> str:
+def _parts_plot(document: Document) -> str:
     """What each unit would take alone; the longest is the bound."""
-    models = [(_label(case["index"], case_text(case["spec"])), modelled(document, case)) for case in document["cases"]]
-    known = [(name, model["parts_us"]) for name, model in models if model and model["parts_us"]]
+    models = [(_label(case.index, case_text(case.spec)), document.modelled(case)) for case in document.cases]
+    known = [(name, model.parts_us) for name, model in models if model and model.parts_us]
     if not known:
         return ""
     parts = list(dict.fromkeys(part for _, by_part in known for part, us in by_part.items() if us))

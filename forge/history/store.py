@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from forge.history.times import score_of, times_of
+import msgspec
+
+from forge.history.document import Document, read_document, to_json
+from forge.history.popcorn import Outside
+from forge.task.score import rank_score
 
 VERSION = 1  # of the tables below
 APPLICATION = 0x63466F72  # "cFor", in the file's head: tells our files from other programs' databases
@@ -115,38 +117,29 @@ class History:
 
     # ------------------------------------------------------------ writing
 
-    def keep(self, document: dict[str, Any], *submissions: bytes) -> int:
+    def keep(self, document: Document, *submissions: bytes) -> int:
         """Keeps a run's document and the submissions it speaks of; the run's number."""
-        times = times_of(document)
-        row = (
-            document["fingerprint"]["time"],
-            document["problem"]["name"],
-            document["mode"],
-            document["verdict"],
-            document["device"]["name"],
-            times.kind,
-            score_of(times, document.get("ranking_by", "geom")),
-            document["fingerprint"]["submission_sha256"],
-            None,
-        )
-        return self._insert(row, document, submissions)
-
-    def keep_outside(self, entry: Entry, document: dict[str, Any], submission: bytes | None) -> int:
-        """Keeps an imported result, in place of an earlier import of the same; its number."""
-        row = (
-            entry.time, entry.problem, entry.mode, entry.verdict, entry.device, entry.times, entry.score_us,
-            entry.submission, entry.outside,
+        made, us = document.fingerprint, document.times_us
+        whole = us and us.keys() == {case.spec for case in document.cases}
+        entry = Entry(
+            0, made.time, document.problem.name, document.mode, document.verdict, document.device.name, document.kind,
+            rank_score([*us.values()], document.ranking_by) if whole else None, made.submission_sha256, None,
         )  # fmt: skip
-        return self._insert(row, document, () if submission is None else (submission,))
+        return self._insert(entry, to_json(document).encode(), submissions)
 
-    def _insert(self, row: tuple[Any, ...], document: dict[str, Any], submissions: tuple[bytes, ...]) -> int:
+    def keep_outside(self, entry: Entry, outside: Outside, submission: bytes | None) -> int:
+        """Keeps an imported result, in place of an earlier import of the same; its number."""
+        document = msgspec.json.encode({"outside": replace(outside, code=None)})
+        return self._insert(entry, document, () if submission is None else (submission,))
+
+    def _insert(self, entry: Entry, document: bytes, submissions: tuple[bytes, ...]) -> int:
         with self._opened(write=True) as connection:
             for text in submissions:
                 connection.execute(
                     "INSERT OR IGNORE INTO submissions VALUES (?, ?)", (sha256(text), zlib.compress(text))
                 )
-            packed = zlib.compress(json.dumps(document, default=str).encode())
-            *values, outside = row
+            packed = zlib.compress(document)
+            _, *values, outside = vars(entry).values()
             known = outside and connection.execute("SELECT id FROM runs WHERE outside = ?", (outside,)).fetchone()
             names = COLUMNS.partition(", ")[2] + ", document"
             if known:
@@ -175,16 +168,26 @@ class History:
             )
             return [Entry(*row) for row in rows]
 
-    def document(self, number: int) -> dict[str, Any]:
+    def document(self, number: int) -> Document:
+        return read_document(self.text(number), f"{self.path}: run {number}")
+
+    def outside(self, number: int) -> Outside:
+        """Of an imported result."""
+        try:
+            return msgspec.json.decode(self.text(number), type=dict[str, Outside])["outside"]
+        except (ValueError, KeyError) as error:
+            raise HistoryError(f"{self.path}: run {number} is damaged: {error}; the others can be read") from None
+
+    def text(self, number: int) -> bytes:
+        """As it was kept."""
         with self._opened() as connection:
             row = connection.execute("SELECT document FROM runs WHERE id = ?", (number,)).fetchone()
         if row is None:
             raise HistoryError(f"{self.path}: no run {number} in the history")
         try:
-            found: dict[str, Any] = json.loads(zlib.decompress(row[0]))
-        except (zlib.error, ValueError) as error:
+            return zlib.decompress(row[0])
+        except zlib.error as error:
             raise HistoryError(f"{self.path}: run {number} is damaged: {error}; the others can be read") from None
-        return found
 
     def submission(self, digest: str) -> bytes | None:
         """A kept submission; None for one that was never here."""

@@ -24,8 +24,7 @@ from forge.device import resolve
 from forge.device.hook import CALLS
 from forge.device.roofline import with_torch
 from forge.judge import operations
-from forge.judge.messages import Called, Ready, packer
-from forge.judge.worker import plain
+from forge.judge.messages import Called, Message, Ready, encoder
 
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial)
 REFERENCE = "ref"  # how the names of a reference's own solutions begin
@@ -56,8 +55,8 @@ class _Calls:
         setup = json.loads(os.environ[CALLS])  # where calls are told, of which functions, and whether for times
         self.socket, self.names, self.count = setup["socket"], set(setup["names"]), setup["count"]
         self.device = resolve(arch, arch)
-        self.pack, self.within = packer(), False
-        self.tell(Ready(fingerprint=plain(self.device.fingerprint())))
+        self.encode, self.within = encoder(), False
+        self.tell(Ready(fingerprint=self.device.fingerprint()))
 
     def told(self, function: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -86,15 +85,15 @@ class _Calls:
                     torch.cuda.synchronize()
             work.entered_reference = self.entries() > entered
             report = with_torch(self.device.case_report(), work.estimates if self.count else [])
-            self.tell(Called(phase=name, device_report=plain(report), torch_work=work.as_dict()))
+            self.tell(Called(phase=name, device_report=report, torch_work=work.told()))
 
     def entries(self) -> int:
         return sum(count() for count in self.entered)
 
-    def tell(self, message: Any) -> None:
+    def tell(self, message: Message) -> None:
         """Returns once the evaluator has taken it, or is gone."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
             line.connect(self.socket)
-            line.sendall(json.dumps(self.pack(message)).encode())
+            line.sendall(self.encode(message))
             line.shutdown(socket.SHUT_WR)
             line.recv(1)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import marshal
 import os
 import socket
 import struct
 from collections.abc import Callable
 from typing import Any
 
-from forge.judge.messages import Malformed, by_name, packer, unpack
+from forge.judge.messages import Malformed, Message, decoder, encoder
 
 KEY_BYTES = 32
 MAC_BYTES = 32
@@ -55,12 +54,12 @@ def _signer(key: bytes) -> Signer:
 class FrameReader:
     """The evaluator's end: takes bytes as they come, gives the messages that are complete and genuine.
 
-    kinds: the dataclasses that the worker may send (forge.judge.messages); anything else is tampering, too.
+    kinds: what the worker may send (forge.judge.messages); anything else is tampering, too.
     """
 
-    def __init__(self, key: bytes, kinds: tuple[type, ...]) -> None:
+    def __init__(self, key: bytes, kinds: tuple[type[Message], ...]) -> None:
         self._sign, self._number, self._buffer = _signer(key), 0, bytearray()
-        self._kinds = by_name(kinds)
+        self._decode = decoder(kinds)
 
     def feed(self, data: bytes) -> list[Any]:
         self._buffer += data
@@ -77,8 +76,8 @@ class FrameReader:
             if not hmac.compare_digest(mac, self._sign(self._number, payload)):
                 raise ChannelTampered("a frame without the worker's signature")
             try:
-                messages.append(unpack(marshal.loads(payload), self._kinds))
-            except (Malformed, EOFError, ValueError, TypeError, RecursionError) as error:
+                messages.append(self._decode(payload))
+            except Malformed as error:
                 raise ChannelTampered(f"a frame that is no message ({error})") from None
             self._number += 1
             del self._buffer[: head + length]
@@ -100,20 +99,19 @@ def open_channel() -> tuple[socket.socket, socket.socket, bytes]:
 
 def send_command(ours: socket.socket, message: Any) -> None:
     """Evaluator to worker. Not signed: the submission cannot write in this direction."""
-    payload = marshal.dumps(packer()(message))
+    payload = encoder()(message)
     ours.sendall(_LENGTH.pack(len(payload)) + payload)
 
 
-def worker_end(fd: int, kinds: tuple[type, ...]) -> tuple[Callable[[Any], None], Callable[[], Any]]:
+def worker_end(fd: int, kinds: tuple[type[Message], ...]) -> tuple[Callable[[Any], None], Callable[[], Any]]:
     """The worker's (send, receive). To be called before any code of the submission is imported.
 
-    kinds: the dataclasses that the evaluator sends. The key lives in closures only, and all that they call to send is
-    bound here: replacing os.write, marshal.dumps or hmac.new later changes nothing.
+    kinds: what the evaluator sends. The key lives in closures only, and all that they call to send is bound here:
+    replacing os.write, msgspec.msgpack.encode or hmac.new later changes nothing.
     """
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
-    sendall, recv, length_bytes, pack, dumps = line.sendall, line.recv, _LENGTH.pack, packer(), marshal.dumps
-    commands = by_name(kinds)
+    sendall, recv, length_bytes, encode, decode = line.sendall, line.recv, _LENGTH.pack, encoder(), decoder(kinds)
 
     def exactly(count: int) -> bytes | None:
         data = b""
@@ -136,7 +134,7 @@ def worker_end(fd: int, kinds: tuple[type, ...]) -> tuple[Callable[[Any], None],
         nonlocal number
         if getpid() != worker_pid:
             leave(0)  # a copy of the worker, from a fork in the submission: it has nothing to report
-        payload = dumps(pack(message))
+        payload = encode(message)
         sendall(length_bytes(len(payload)) + sign(number, payload) + payload)
         number += 1
 
@@ -144,6 +142,6 @@ def worker_end(fd: int, kinds: tuple[type, ...]) -> tuple[Callable[[Any], None],
         """The next command; None when the evaluator has hung up."""
         head = exactly(4)
         body = exactly(_LENGTH.unpack(head)[0]) if head else None
-        return unpack(marshal.loads(body), commands) if body else None
+        return decode(body) if body else None
 
     return send, receive

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+
+from msgspec import Struct
 
 from forge.device import Device, triton_versions
-from forge.device.gpu import versions
+from forge.device.base import version_of
 from forge.device.hip_compiler import hip_compiler
 from forge.task.problem import ROOT, ProblemEntry
 from forge.task.runners import Runner, runner_of
+
+
+class Compilers(Struct, frozen=True, omit_defaults=True):
+    """What makes a submission's kernels; empty where it has none of that kind."""
+
+    triton: str = ""
+    hip: str = ""
+    leaderboard: dict[str, str | None] = {}  # its image, and what that has; None where nobody knows
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -36,26 +45,25 @@ def compiled_with(problem: ProblemEntry, device: Device, submission: bytes) -> s
     """One line for people: the compilers of what the submission holds, and the leaderboard's where they are others."""
     made = made_by(problem, device, submission)
     said = []
-    for name, label in (("triton", "Triton"), ("hip", "HIP by")):
-        if name in made:
-            theirs = made["leaderboard"].get(name)
-            same = theirs == made[name]
-            other = f" (the leaderboard: {theirs or 'not known'})" if "leaderboard" in made and not same else ""
-            said.append(f"{label} {made[name]}{other}")
+    for name, label, ours in (("triton", "Triton", made.triton), ("hip", "HIP by", made.hip)):
+        if ours:
+            theirs = made.leaderboard.get(name)
+            other = f" (the leaderboard: {theirs or 'not known'})" if made.leaderboard and theirs != ours else ""
+            said.append(f"{label} {ours}{other}")
     return "; ".join(said)
 
 
-def made_by(problem: ProblemEntry, device: Device, submission: bytes) -> dict[str, Any]:
-    """The same for programs: "triton" and "hip", each where the submission has such kernels; "leaderboard"."""
-    made: dict[str, Any] = {}
-    if b"triton" in submission:
-        made["triton"] = versions()["triton"].partition("+")[0]
-    if b"cpp_extension" in submission and device.emulated:
-        made["hip"] = hip_compiler()
+def made_by(problem: ProblemEntry, device: Device, submission: bytes) -> Compilers:
+    """The same for programs."""
+    leaderboard: dict[str, str | None] = {}
     if runner := _runner(problem):
         tools = runner.versions()
-        made["leaderboard"] = {"image": runner.name, **tools, "hip": f"ROCm {tools['rocm']}'s clang {tools['clang']}"}
-    return made
+        leaderboard = {"image": runner.name, **tools, "hip": f"ROCm {tools['rocm']}'s clang {tools['clang']}"}
+    return Compilers(
+        version_of("triton").partition("+")[0] if b"triton" in submission else "",
+        hip_compiler() if b"cpp_extension" in submission and device.emulated else "",
+        leaderboard,
+    )
 
 
 def _runner(problem: ProblemEntry) -> Runner | None:

@@ -14,8 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from forge.device.base import EMULATED, Device
 from forge.device.cards import CARDS
+from forge.device.report import CaseReport
 from forge.judge import landlock
 from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
@@ -97,10 +100,10 @@ class Judge:
                 (self.workspace.make_judges_folder, {"worker": "forge.judge.referee", "events": REFEREE_EVENTS}),
             )
         )
-        self.referees.setup = dataclasses.replace(
+        self.referees.setup = structs.replace(
             self.referees.setup,
             seed=self.plan.seed,
-            precision=dataclasses.asdict(self.plan.problem.precision),
+            precision=self.plan.problem.precision,
             imports_nothing=self.plan.problem.directory.is_relative_to(ROOT / "reference"),  # a test holds them to it
             multiplies=self.plan.problem.floors is not None and self.plan.problem.floors.matrix != "none",
             known_as=str(self.plan.problem.known_as or ""),
@@ -169,14 +172,14 @@ class Judge:
         if self._small is not None and not self._small.passed and self._small_is_official:
             return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
 
-        def whole(report: dict[str, Any], torch_flops: float) -> None:
+        def whole(report: CaseReport, torch_flops: float) -> None:
             self._forecast.note(case, report, torch_flops)
             if text := self._forecast.text(case, after):
                 self.listener.case_forecast(text)
 
         if self.plan.device.emulated and not try_sample:
             self._foretell(case)
-            whole({}, 0.0)
+            whole(CaseReport(), 0.0)
         result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
         if result.status is Status.NOT_RUN and self.plan.calls > 1:  # as where memory ran out: one call takes less
             alone = CaseRun(dataclasses.replace(self.plan, calls=1), self.pool, self.referees, case).run()

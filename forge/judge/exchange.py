@@ -1,7 +1,7 @@
 """How tensors pass between the process that judges and the one that runs the submission: through memory both map.
 
 Inputs go as the bytes of their storages and a pickle of all the rest; whoever reads them trusts whoever wrote them.
-What comes back is raw bytes, and a plain tree that says what they are: dtype, shape, strides. Nothing of it is
+What comes back is raw bytes, and an Output (output.py) that says what they are: dtype, shape, strides. Nothing of it is
 believed: `rebuilt` checks each word before it reads a byte, and copies what it reads.
 """
 
@@ -12,7 +12,7 @@ import math
 import mmap
 import os
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ import torch
 from forge.device.pages import fresh
 from forge.judge.memory import ALIGN_BYTES, REGION_BYTES, make_memory, show
 from forge.judge.messages import Malformed
+from forge.judge.output import Container, Other, Output, Part, Tensor, Value
 
 INPUTS, *OUTPUTS = range(3)  # regions: of outputs two, so that one may be read while the next call writes the other
 MOST_DEPTH, MOST_TENSORS = 20, 10_000  # of an output
@@ -246,67 +247,66 @@ class Unfit(Exception):
 class _Packer:
     def __init__(self, inputs: Inputs, most_bytes: int) -> None:
         self.inputs, self.most_bytes = inputs, most_bytes
-        self.parts: list[tuple[int, torch.Tensor]] = []
+        self.flat: list[tuple[int, torch.Tensor]] = []
+        self.parts: list[Part] = []
         self.end = 0
 
     def add(self, flat: torch.Tensor) -> int:
         start, self.end = self.end, self.end + -(-len(flat) // ALIGN_BYTES) * ALIGN_BYTES
-        self.parts.append((start, flat))
+        self.flat.append((start, flat))
         return start
 
-    def tree(self, value: Any, where: str, depth: int = 0) -> dict[str, Any]:
+    def take(self, value: Any, where: str, depth: int = 0) -> None:
         if depth > MOST_DEPTH:
             raise Unfit(f"output nests deeper than {MOST_DEPTH}, or holds itself")
         if type(value) in (torch.Tensor, torch.nn.Parameter):
-            return self.tensor(value, where)
-        if isinstance(value, torch.Tensor) or hasattr(type(value), "__torch_function__"):
+            self.parts.append(self.tensor(value, where))
+        elif isinstance(value, torch.Tensor) or hasattr(type(value), "__torch_function__"):
             raise Unfit(f"{where} is a {type(value).__name__}, not a plain torch.Tensor")
-        if isinstance(value, (tuple, list)):
-            kind = "tuple" if isinstance(value, tuple) else "list"
-            return {"kind": kind, "items": [self.tree(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]}
-        if isinstance(value, dict):
+        elif isinstance(value, (tuple, list)):
+            self.parts.append(Container("tuple" if isinstance(value, tuple) else "list", len(value)))
+            for i, item in enumerate(value):
+                self.take(item, f"{where}[{i}]", depth + 1)
+        elif isinstance(value, dict):
             if not all(type(key) in (str, int) for key in value):
                 raise Unfit(f"{where} is a dict whose keys are not all words or integers")
-            items = [self.tree(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()]
-            return {"kind": "dict", "keys": list(value), "items": items}
-        if value is None or type(value) in (bool, int, float, str):
-            return {"kind": "value", "value": value}
-        return {"kind": "other", "type": type(value).__name__}
+            self.parts.append(Container("dict", len(value), tuple(value)))
+            for key, item in value.items():
+                self.take(item, f"{where}[{key!r}]", depth + 1)
+        else:
+            plain = value is None or type(value) in (bool, int, float, str)
+            self.parts.append(Value(value) if plain else Other(type(value).__name__))
 
-    def tensor(self, value: torch.Tensor, where: str) -> dict[str, Any]:
+    def tensor(self, value: torch.Tensor, where: str) -> Tensor:
         if value.layout is not torch.strided or value.device.type not in ("cuda", "cpu"):
             raise Unfit(f"{where} is a tensor of layout {value.layout} on {value.device}, not a plain one on the GPU")
         size = value.numel() * value.element_size()
-        if len(self.parts) >= MOST_TENSORS or self.end + size > self.most_bytes:
+        if len(self.flat) >= MOST_TENSORS or self.end + size > self.most_bytes:
             raise Unfit(f"{where}: the output holds more than {MOST_TENSORS} tensors or {self.most_bytes} bytes")
         flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        return {
-            "kind": "tensor",
-            "dtype": str(value.dtype).removeprefix("torch."),
-            "shape": list(value.shape),
-            "strides": list(value.stride()),
-            "device": str(value.device),
-            "start": self.add(flat.view(torch.uint8) if size else flat.new_empty(0, dtype=torch.uint8)),
-            "input": self.inputs.number_of(value),
-        }
+        return Tensor(
+            str(value.dtype).removeprefix("torch."),
+            tuple(value.shape),
+            value.stride(),
+            str(value.device),
+            self.add(flat.view(torch.uint8) if size else flat.new_empty(0, dtype=torch.uint8)),
+            self.inputs.number_of(value),
+        )
 
 
-def write_output(output: Any, inputs: Inputs, region: Region) -> dict[str, Any]:
-    """Puts an output's bytes into the region, and those of each input storage that has changed; returns what says so.
-
-    {"output": a tree, "changed": [[the storage's number, where its bytes begin], ...]}
-    """
-    packer = _Packer(inputs, most_bytes(size for _, size, _ in inputs.places))
+def write_output(output: Any, inputs: Inputs, region: Region) -> Output:
+    """Puts an output's bytes into the region, and those of each input storage that has changed; says what and where."""
+    packer, unfit = _Packer(inputs, most_bytes(size for _, size, _ in inputs.places)), ""
     try:
-        tree = packer.tree(output, "output")
+        packer.take(output, "output")
     except Unfit as error:
-        packer.parts, packer.end, tree = [], 0, {"kind": "unfit", "text": str(error)}
-    changed = [[number, packer.add(flat)] for number, flat in inputs.changed()]
+        packer.flat, packer.parts, packer.end, unfit = [], [], 0, str(error)
+    changed = tuple((number, packer.add(flat)) for number, flat in inputs.changed())
     memory = region.bytes(packer.end)
-    for start, flat in packer.parts:
+    for start, flat in packer.flat:
         if len(flat):
             memory[start : start + len(flat)].copy_(flat)
-    return {"output": tree, "changed": changed}
+    return Output(tuple(packer.parts), changed, unfit)  # type: ignore[arg-type]
 
 
 def most_bytes(sizes: Iterable[int]) -> int:
@@ -314,78 +314,60 @@ def most_bytes(sizes: Iterable[int]) -> int:
     return max(MOST_BYTES, MOST_INPUTS * sum(sizes))
 
 
-class Other:
+class Strange:
     """In place of an output's object that is none of torch's or Python's own plain ones."""
 
 
-def rebuilt(tree: Any, region: Region, most: int = MOST_BYTES) -> Any:
-    """The output that a tree describes, in memory of one's own: at most so many bytes. Malformed if it describes none,
-    Unfit as it says."""
-    if _word(tree, "kind") == "unfit":
-        raise Unfit(_word(tree, "text")[:1000])
-    return _rebuilt(tree, region, [MOST_TENSORS, most], 0)
-
-
-def _rebuilt(tree: Any, region: Region, left: list[int], depth: int) -> Any:
-    """left: parts and bytes that may still come."""
-    kind = _word(tree, "kind")
-    left[0] -= 1
-    if left[0] < 0 or depth > MOST_DEPTH:
+def rebuilt(told: Output, region: Region, most: int = MOST_BYTES) -> Any:
+    """The output that was told, in memory of one's own: at most so many bytes. Malformed if that is none, Unfit as it
+    says."""
+    if told.unfit:
+        raise Unfit(told.unfit[:1000])
+    parts = iter(told.parts)
+    made = _rebuilt(parts, region, [most], 0)
+    if len(told.parts) > MOST_TENSORS or next(parts, None) is not None:
         raise Malformed("an output of too many parts")
-    if kind == "tensor":
-        try:
-            return _rebuilt_tensor(tree, region, left)
-        except (RuntimeError, ValueError, OverflowError):  # torch makes none of this dtype, or of this size
-            raise Malformed("a tensor of an output that torch cannot make") from None
-    if kind in ("tuple", "list", "dict"):
-        items = [_rebuilt(item, region, left, depth + 1) for item in _list(tree, "items", dict)]
-        if kind == "dict":
-            keys = tree.get("keys")
-            if type(keys) is not list or len(keys) != len(items) or not all(type(key) in (str, int) for key in keys):
+    return made
+
+
+def _rebuilt(parts: Iterator[Part], region: Region, left_bytes: list[int], depth: int) -> Any:
+    match next(parts, None):
+        case Tensor() as one:
+            try:
+                return _rebuilt_tensor(one, region, left_bytes)
+            except (RuntimeError, ValueError, OverflowError):  # torch makes none of this dtype, or of this size
+                raise Malformed("a tensor of an output that torch cannot make") from None
+        case Container(kind, count, keys) if depth < MOST_DEPTH and count <= MOST_TENSORS:
+            items = [_rebuilt(parts, region, left_bytes, depth + 1) for _ in range(count)]
+            if len(keys) != count * (kind == "dict"):
                 raise Malformed("keys of an output")
-            return dict(zip(keys, items))
-        return tuple(items) if kind == "tuple" else items
-    if kind == "value" and (tree.get("value") is None or type(tree.get("value")) in (bool, int, float, str)):
-        return tree.get("value")
-    if kind == "other":
-        return type(_word(tree, "type")[:100] or "object", (Other,), {})()
-    raise Malformed(f"{kind!r:.40} is no part of an output")
+            return dict(zip(keys, items)) if keys else {"tuple": tuple, "list": list, "dict": dict}[kind](items)
+        case Value(value):
+            return value
+        case Other(name):
+            return type(name[:100] or "object", (Strange,), {})()
+    raise Malformed("an output of too many parts, or too few")
 
 
-def _rebuilt_tensor(tree: dict[str, Any], region: Region, left: list[int]) -> torch.Tensor:
-    dtype, device = DTYPES.get(_word(tree, "dtype")), _word(tree, "device")
-    shape, strides = _list(tree, "shape", int), _list(tree, "strides", int)
-    start = tree.get("start")
-    given = tree.get("input")
-    if (
-        dtype is None
-        or type(start) is not int
-        or type(given) is not int
-        or len(shape) != len(strides)
-        or min([start, *shape, *strides]) < 0
-    ):
+def _rebuilt_tensor(told: Tensor, region: Region, left_bytes: list[int]) -> torch.Tensor:
+    dtype, shape = DTYPES.get(told.dtype), told.shape
+    if dtype is None or len(shape) != len(told.strides):
         raise Malformed("a tensor of an output")
-    size = math.prod(shape) * dtype.itemsize
-    left[1] -= size
-    if (
-        left[1] < 0
-        or start + size > REGION_BYTES
-        or start % ALIGN_BYTES
-        or len(shape) > 64
-        or max([*shape, *strides], default=0) >> 62
-    ):
+    start, size = told.start, math.prod(shape) * dtype.itemsize
+    left_bytes[0] -= size
+    if left_bytes[0] < 0 or start + size > REGION_BYTES or start % ALIGN_BYTES:
         raise Malformed("a tensor of an output: its size")
-    kind, _, index = device.partition(":")
+    kind, _, index = told.device.partition(":")
     on_gpu = kind == "cuda" and (index or "0").isdigit() and int(index or 0) < torch.cuda.device_count()
-    if not on_gpu and device != "cpu":
-        raise Malformed(f"a tensor of an output on {device!r:.20}")
+    if not on_gpu and told.device != "cpu":
+        raise Malformed(f"a tensor of an output on {told.device!r:.20}")
     flat = region.bytes(start + size)[start : start + size].clone()
     made = flat.view(dtype).reshape(shape) if size else torch.empty(shape, dtype=dtype)
-    made = made.to(device)
-    return made if tuple(made.stride()) == tuple(strides) else _strided(made, shape, strides)
+    made = made.to(told.device)
+    return made if tuple(made.stride()) == told.strides else _strided(made, shape, told.strides)
 
 
-def _strided(tensor: torch.Tensor, shape: list[int], strides: list[int]) -> torch.Tensor:
+def _strided(tensor: torch.Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
     """The same with these strides, if they let no two elements share a place and leave few places between."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
     used = sorted((stride, size) for stride, size in zip(strides, shape) if size > 1)
@@ -394,19 +376,6 @@ def _strided(tensor: torch.Tensor, shape: list[int], strides: list[int]) -> torc
         return tensor
     made = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
     return made.copy_(tensor)
-
-
-def _word(tree: Any, key: str) -> str:
-    if type(tree) is dict and type(tree.get(key)) is str:
-        return str(tree[key])
-    raise Malformed(f"an output without {key}")
-
-
-def _list(tree: dict[str, Any], key: str, kind: type) -> list[Any]:
-    value = tree.get(key)
-    if type(value) is list and all(type(part) is kind for part in value):
-        return value
-    raise Malformed(f"an output without {key}")
 
 
 # ---------------------------------------------------------------- what an input consists of

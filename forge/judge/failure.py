@@ -7,7 +7,6 @@ import os
 import traceback
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from forge.judge.triton_errors import first_cause, is_tritons, message_of, said_of
 
@@ -18,7 +17,7 @@ ROOMS = {FORGE / room for room in ("judge", "tune")}  # whose code calls a submi
 STAND_INS = (FORGE / "device", FORGE.parent / "cdna")  # what a submission calls on an emulated device
 
 
-def describe(error: BaseException, folder: str) -> dict[str, Any]:
+def describe(error: BaseException, folder: str) -> dict[str, str]:
     """The fields of a forge.judge.messages.Answer that an exception fills, but its status. folder: the run folder."""
     kind = type(error).__name__
     try:

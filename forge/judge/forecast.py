@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
+from forge.console import minutes_text, work_text
+from forge.device.report import CaseReport
 from forge.judge.plan import EvalPlan
-from forge.judge.results import CaseResult, Status, minutes_text, total, work_text
-from forge.judge.what_ran import number_of
+from forge.judge.results import CaseResult, Status
 from forge.task.cases import CaseSpec, product_of_numbers
 
 WORTH_SAYING_S = 60.0
@@ -74,14 +74,13 @@ class Forecast:
             whole = result.status is Status.PASS
             only_compiled = result.calls == 1 and not self.seen  # the first call of all: most of it may be compiling
             call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole else 0.0
-            torch_flops = number_of(result.torch_work, "flops")
-            self.note(case, result.device_report, torch_flops, call_s, at_most=only_compiled)
+            self.note(case, result.device_report, result.torch_work.flops, call_s, at_most=only_compiled)
 
     def note(
-        self, case: CaseSpec, report: dict[str, Any], torch_flops: float, call_s: float = 0.0, at_most: bool = False
+        self, case: CaseSpec, report: CaseReport, torch_flops: float, call_s: float = 0.0, at_most: bool = False
     ) -> None:
         """A report's counts are of all of a case, though a sample made them."""
-        one = Seen(self.work_of(case), total(report, "wave_instructions"), torch_flops, call_s, at_most)
+        one = Seen(self.work_of(case), report.total("wave_instructions"), torch_flops, call_s, at_most)
         if one.typical_s:
             self.counted[case.spec] = one
             if one.work:

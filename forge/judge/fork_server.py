@@ -11,7 +11,6 @@ import array
 import contextlib
 import dataclasses
 import gc
-import json
 import os
 import resource
 import select
@@ -21,7 +20,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
 
 from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, try_prctl
@@ -43,6 +45,25 @@ serve(fd, root)
 """
 
 
+class Order(Struct):
+    """Of a worker: the WORKER of that module in that folder, on a device as forge.device.resolve takes it."""
+
+    device: str
+    arch: str
+    worker: str
+    folder: str
+    is_rank: bool
+    bounds: Bounds | None  # of a submission that is confined
+
+
+class Above(Struct):
+    """What the process above a worker tells of itself."""
+
+    pid: int | None = None
+    above: list[int] = []  # that of its own parent
+    missing: list[str] = []  # what its confinement lacks
+
+
 class ForkServer:
     """The evaluator's end. `environment`: of the workers; `device`, `arch`: as forge.device.resolve takes them; bounds:
     of submissions, None where they are trusted."""
@@ -50,8 +71,7 @@ class ForkServer:
     alive: ClassVar[set[ForkServer]] = set()
 
     def __init__(self, environment: dict[str, str], device: str, arch: str, bounds: Bounds | None = None) -> None:
-        self.environment, self.bounds = environment, bounds
-        self.request = {"device": device, "arch": arch}
+        self.environment, self.device, self.arch, self.bounds = environment, device, arch, bounds
         self.process: subprocess.Popen[bytes] | None = None
 
     def order(self, worker: str, folder: Path, is_rank: bool, descriptors: list[int]) -> None:
@@ -60,12 +80,11 @@ class ForkServer:
         is_rank: others will be, too, and do the same."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        order = {**self.request, "worker": worker, "folder": str(folder), "is_rank": is_rank}
-        if worker == SUBMISSIONS and self.bounds is not None:
-            order["bounds"] = dataclasses.asdict(self.bounds)
+        bounds = self.bounds if worker == SUBMISSIONS else None
+        order = Order(self.device, self.arch, worker, str(folder), is_rank, bounds)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
-            self._line.sendmsg([json.dumps(order).encode()], rights)
+            self._line.sendmsg([msgspec.json.encode(order)], rights)
 
     def _start(self) -> None:
         self.close()
@@ -114,7 +133,7 @@ def serve(fd: int, root: str) -> None:
     line.set_inheritable(False)
     warm, broken, folder = False, None, None
     room: Room | None = None
-    asking: dict[socket.socket, dict[str, Any]] = {}  # the lines of workers for which nothing is built yet
+    asking: dict[socket.socket, Order] = {}  # the lines of workers for which nothing is built yet
     while True:
         ready, _, _ = select.select([line, *asking], [], [])
         for one in ready:
@@ -126,16 +145,18 @@ def serve(fd: int, root: str) -> None:
         if not data:  # the evaluator is gone, and has left the clearing to us
             _clear(folder)
             os._exit(0)
-        order: dict[str, Any] = json.loads(data)
-        folder = Path(order["folder"])
+        order = msgspec.json.decode(data, type=Order)
+        folder = Path(order.folder)
         if not warm:
             warm, broken = True, _warm_up(order, descriptors[2])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for those that it forks
-        if "bounds" in order:
+        if order.bounds is not None:
             if room is not None and room.folder != folder:
                 room.line.close()
                 room = None
-            room = room or Room(order, [*map(socket.socket.fileno, [line, *asking]), *descriptors], root, broken)
+            room = room or Room(
+                order, order.bounds, [*map(socket.socket.fileno, [line, *asking]), *descriptors], root, broken
+            )
             asks, answers = socket.socketpair()
             asking[answers] = order
             room.enter(data, [asks.fileno(), *descriptors])
@@ -147,7 +168,7 @@ def serve(fd: int, root: str) -> None:
 
 
 def _fork_worker(
-    order: dict[str, Any],
+    order: Order,
     descriptors: list[int],
     line: socket.socket,
     root: str,
@@ -160,16 +181,16 @@ def _fork_worker(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line.close()
         os.setsid()
-        builder = descriptors.pop(0) if "bounds" in order else None
+        builder = descriptors.pop(0) if order.bounds else None
         channel, status, output, *memory = descriptors
         _print_to(output)
         os.close(output)
-        os.chdir(order["folder"])
-        told = {"pid": machines_pid(), "above": room.pids if room else [], "missing": room.missing if room else []}
-        supervise_worker(channel, (status, told), root, broken, order["worker"], memory, builder)
+        os.chdir(order.folder)
+        above = Above(machines_pid(), room.pids if room else [], room.missing if room else [])
+        supervise_worker(channel, (status, msgspec.json.encode(above)), root, broken, order.worker, memory, builder)
 
 
-def _fork_builder(line: socket.socket, order: dict[str, Any], not_here: list[socket.socket], root: str) -> None:
+def _fork_builder(line: socket.socket, order: Order, not_here: list[socket.socket], root: str) -> None:
     """Has a process serve a worker's line that has asked for something, if it has not ended. It builds into the cache,
     reads of the run what the worker can, and has no submission in it: what it is asked for it takes for text."""
     from forge.device import resolve
@@ -181,14 +202,14 @@ def _fork_builder(line: socket.socket, order: dict[str, Any], not_here: list[soc
                 other.close()
             die_with_parent()
             os.setsid()
-            bounds, run = Bounds(**order["bounds"]), os.path.dirname(order["folder"])
+            bounds, run = order.bounds or Bounds(), os.path.dirname(order.folder)
             own = os.environ["TMPDIR"] = os.path.join(run, OURS)
             tempfile.tempdir = None
-            shown = [order["folder"], *bounds.writable]
+            shown = [order.folder, *bounds.writable]
             its_bounds = dataclasses.replace(bounds, writable=[bounds.kept], readable=shown)
             confine(root, own, its_bounds, is_rank=False)
             calling = confined_calls(root, bounds)
-            resolve(order["device"], order["arch"]).build_for(line.detach(), run, calling)
+            resolve(order.device, order.arch).build_for(line.detach(), run, calling)
         finally:
             os._exit(0)
     line.close()
@@ -200,9 +221,11 @@ class Room:
     Ranks open each other's memory (hipIpcOpenMemHandle), which Landlock allows within one confinement alone.
     """
 
-    def __init__(self, order: dict[str, Any], not_here: list[int], root: str, broken: BaseException | None) -> None:
+    def __init__(
+        self, order: Order, bounds: Bounds, not_here: list[int], root: str, broken: BaseException | None
+    ) -> None:
         """not_here: descriptors that are not for this process."""
-        self.folder = Path(order["folder"])
+        self.folder, self.bounds = Path(order.folder), order.bounds or Bounds()
         self.line, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             try:
@@ -213,18 +236,17 @@ class Room:
                 os._exit(1)
         inside.close()
 
-    def _live(self, order: dict[str, Any], line: socket.socket, root: str, broken: BaseException | None) -> None:
+    def _live(self, order: Order, line: socket.socket, root: str, broken: BaseException | None) -> None:
         from forge.judge.worker import die_with_parent
 
         die_with_parent()
         os.setsid()
-        bounds = Bounds(**order["bounds"])
-        os.environ.update(bounds.environment)
+        os.environ.update(self.bounds.environment)
         tempfile.tempdir = None  # known before
         look_from_here()
         self.pids = [os.getpid()]
-        confinement = Confinement(root, order["folder"], bounds, order["is_rank"])
-        confinement.separate(os.path.join(os.path.dirname(order["folder"]), NEW_ROOT))
+        confinement = Confinement(root, order.folder, self.bounds, order.is_rank)
+        confinement.separate(os.path.join(os.path.dirname(order.folder), NEW_ROOT))
         if confinement.alone:
             if os.fork():  # what comes next is the first process of its namespace
                 line.close()
@@ -240,7 +262,7 @@ class Room:
             data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
             if not data:
                 return
-            _fork_worker(json.loads(data), descriptors, line, root, broken, self)
+            _fork_worker(msgspec.json.decode(data, type=Order), descriptors, line, root, broken, self)
             for descriptor in descriptors:
                 os.close(descriptor)
 
@@ -259,21 +281,21 @@ def _clear(folder: Path | None) -> None:
         remove_tree(folder.parent)
 
 
-def _warm_up(order: dict[str, Any], output: int) -> BaseException | None:
+def _warm_up(order: Order, output: int) -> BaseException | None:
     """Imports what workers need. What goes wrong is for the workers to tell; what is printed, for the first of them."""
     from forge.device import resolve
 
     _print_to(output)
     gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
     try:
-        device = resolve(order["device"], order["arch"])
+        device = resolve(order.device, order.arch)
         if device.emulated:
             device.prepare()
             device.prepare_builds()
             import torch  # noqa: F401
 
             device.fingerprint()  # reads all that a modelled time depends on: once for those that are forked
-            if order["is_rank"]:
+            if order.is_rank:
                 import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 
                 from forge.device.fake_rocm.launch import share_among_forks

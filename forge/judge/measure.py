@@ -16,6 +16,7 @@ from forge.judge.compare import describe_output, foreign_objects
 from forge.judge.ranks import Ranks
 from forge.judge.results import us_of
 from forge.task.harness import MIB, Harness
+from forge.task.problem import Case
 
 FLUSH_SHARE = 2  # a flush that this card cannot hold takes half of the free memory
 # Back to back: calls in a round, rounds, and seconds for each and all of them; slow kernels are called less often.
@@ -45,7 +46,7 @@ class Task:
     clock_ns: Callable[[], int] = time.perf_counter_ns
     check_s: float = 0.0  # how long the last check took: about one run of the reference
 
-    def data(self, args: dict[str, Any]) -> Any:
+    def data(self, args: Case) -> Any:
         self.phase("generate_input")
         self.reseed()  # for the problems that draw from torch's global generator
         return self.generate_input(**args)

@@ -21,8 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from forge.device.pages import fresh
+from forge.device.report import Kind, TorchOperation
 from forge.device.roofline import Roofline
-from forge.judge.results import LIBRARY
+from forge.judge.results import LIBRARY, TorchWork
 
 SUBMISSION = "submission.py"
 NAMED = 5  # operations that a report names
@@ -167,19 +168,6 @@ def left_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         return False, None
 
 
-@dataclass
-class Spent:
-    """What an operation of one line cannot take less than, in all its calls."""
-
-    kind: str  # products | links | memory: what it takes beside its launches
-    calls: int = 0
-    flops: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    again_bytes: int = 0  # of what is read: parts of the call's input that an operation before has read as well
-    us: dict[str, float] = field(default_factory=lambda: {"cold": 0.0, "warm": 0.0})
-
-
 def calling_line() -> str:
     """The submission's, of the frames above: submission.py:12."""
     frame = sys._getframe(1)
@@ -210,35 +198,32 @@ class Work:
     left_out_flops: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     by_name: Counter[str] = field(default_factory=Counter)  # FLOPs
-    places: dict[tuple[str, str], Spent] = field(default_factory=dict)  # estimated, by the submission's line and name
+    places: dict[tuple[str, str], TorchOperation] = field(default_factory=dict)  # by the submission's line and name
     read: set[int] = field(default_factory=set)  # memory of the call's input, that operations have read
     made: set[int] = field(default_factory=set)  # and of what operations have made
     entered_reference: bool = False
     accounting: Accounting = field(default_factory=Accounting)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For a message: {} where nothing was watched or done."""
-        if not self.calls and not self.entered_reference:
-            return {}
-        products = dict(self.by_name.most_common(NAMED))
-        return {
-            "flops": self.flops,
-            "left_out": self.left_out,
-            "left_out_flops": self.left_out_flops,
-            "products": products,
-            "operations": dict(self.calls.most_common(NAMED)),
-            "entered_reference": self.entered_reference,
-        }
+    def told(self) -> TorchWork:
+        return TorchWork(
+            self.flops,
+            self.left_out,
+            self.left_out_flops,
+            dict(self.by_name.most_common(NAMED)),
+            dict(self.calls.most_common(NAMED)),
+            self.entered_reference,
+        )
 
-    def add_us(self, name: str, us: Callable[[bool], float], kind: str) -> Spent | None:
+    def add_us(self, name: str, us: Callable[[bool], float], kind: Kind) -> TorchOperation | None:
         """us: of warm caches or not. None where nothing is spent."""
-        times = {caches: us(caches == "warm") for caches in ("cold", "warm")}
-        if not any(times.values()):
+        cold_us, warm_us = us(False), us(True)
+        if not (cold_us or warm_us):
             return None
-        one = self.places.setdefault((calling_line(), name), Spent(kind))
+        place = calling_line()
+        one = self.places.setdefault((place, name), TorchOperation(place, name, kind))
         one.calls += 1
-        for caches, took in times.items():
-            one.us[caches] += took
+        one.us.cold += cold_us
+        one.us.warm += warm_us
         return one
 
     def add_product(self, us: float, flops: int) -> None:
@@ -248,7 +233,7 @@ class Work:
         self.by_name[LIBRARY] += flops
         self.add_us(LIBRARY, lambda warm: us, "products")
 
-    def add_bytes(self, one: Spent, args: Any, result: Any) -> None:
+    def add_bytes(self, one: TorchOperation, args: Any, result: Any) -> None:
         one.read_bytes += bytes_of(args)
         one.written_bytes += bytes_of(result)
         memory = {tensor.untyped_storage().data_ptr(): bytes_of(tensor) for tensor in tensors(args)}
@@ -258,10 +243,9 @@ class Work:
         self.made |= {tensor.untyped_storage().data_ptr() for tensor in tensors(result)} - self.read
 
     @property
-    def estimates(self) -> list[dict[str, Any]]:
+    def estimates(self) -> list[TorchOperation]:
         """Of what a call's operations take: for a report, most first."""
-        rows = [{"place": place, "name": name, **vars(spent)} for (place, name), spent in self.places.items()]
-        return sorted(rows, key=lambda row: -row["us"]["cold"])
+        return sorted(self.places.values(), key=lambda one: -one.us.cold)
 
 
 def _traced_by_none(dispatch: Callable[..., Any]) -> Callable[..., Any]:
@@ -321,7 +305,8 @@ class _Counting(TorchDispatchMode):
                 self.work.flops += flops
                 self.work.by_name[name] += flops
             if (card := self.card) is not None:
-                kind = "products" if product_flops(name, args) else "links" if name.startswith("c10d::") else "memory"
+                kind: Kind = "links" if name.startswith("c10d::") else "memory"
+                kind = "products" if product_flops(name, args) else kind
                 spent = self.work.add_us(name, lambda warm: estimated_us(func, args, kwargs, result, card, warm), kind)
                 if spent is not None:
                     spent.flops += flops

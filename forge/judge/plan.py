@@ -11,6 +11,7 @@ from forge.console import UsageError
 from forge.device import Device, DeviceError
 from forge.device.base import PRODUCTS, ROUNDS
 from forge.device.cards import CARDS, peaks_of
+from forge.device.report import Caches
 from forge.task.cases import (
     CaseError,
     CaseSpec,
@@ -79,7 +80,7 @@ class EvalPlan:
         return max(self.ranks_of(case) or 1 for case in self.cases)
 
     @property
-    def caches(self) -> str:
+    def caches(self) -> Caches:
         """cold or warm, as the harness leaves them before a timed call."""
         return "cold" if self.harness.l2_flush_bytes else "warm"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -16,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from forge.console import CONTROL
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
-from forge.judge.fork_server import ForkServer
+from forge.judge.fork_server import Above, ForkServer
 from forge.judge.messages import WHERE, Phase, Pid, Setup
 from forge.judge.process_tree import descendants, kill_below
 from forge.judge.results import Status
@@ -66,7 +67,7 @@ def end_all(workers: Iterable[WorkerProcess], patience_s: float = 5.0, spare: It
         worker.kill()
     spared = [worker.parent_pid for worker in spare if worker.parent_pid]
     kept = {pid for one in ForkServer.alive if (pid := one.pid()) is not None}
-    kept |= {pid for worker in spare for pid in worker.told["above"]}
+    kept |= {pid for worker in spare for pid in worker.told.above}
     kill_below(os.getpid(), spared, kept, patience_s)
     for worker in workers:
         worker.close()
@@ -235,15 +236,14 @@ class WorkerProcess:
     @property
     def parent_pid(self) -> int | None:
         """Of the process above it; None before it is there."""
-        pid: int | None = self.told["pid"]
-        return pid
+        return self.told.pid
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What the process above it told of itself: its pid, that of its own parent, and what its confinement lacks."""
+    def told(self) -> Above:
+        """What the process above it told of itself."""
         self._has_ended()
         line, line_end, _ = self._status.partition(b"\n")
-        return json.loads(line) if line_end else {"pid": None, "above": [], "missing": []}
+        return msgspec.json.decode(line, type=Above) if line_end else Above()
 
     def _parent_is_killed(self) -> bool:
         pid = self.parent_pid

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from forge.judge.compare import copy_data
+from forge.task.problem import Case
 
 
 class Ranks:
@@ -20,7 +21,7 @@ class Ranks:
     rank: int | None = None  # also the number of its GPU; None: whichever is current
     decides = True  # whether this one says when a measurement ends
 
-    def args_of(self, args: dict[str, Any]) -> dict[str, Any]:
+    def args_of(self, args: Case) -> Case:
         """A case's arguments as this rank's generate_input takes them; a new dict."""
         return dict(args)
 
@@ -66,7 +67,7 @@ class Group(Ranks):
         options = {"device_id": torch.device(f"cuda:{rank}")} if backend == "nccl" else {}
         dist.init_process_group(backend, init_method="env://", rank=rank, world_size=world_size, **options)
 
-    def args_of(self, args: dict[str, Any]) -> dict[str, Any]:
+    def args_of(self, args: Case) -> Case:
         return {**args, "rank": self.rank}
 
     def copy(self, data: Any, kind: str) -> Any:

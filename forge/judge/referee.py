@@ -8,7 +8,6 @@ ranks of a case have one each, which make a process group of their own: referenc
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import importlib
 import os
@@ -17,12 +16,14 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from msgspec.structs import replace
+
 from forge.judge import memory, messages
 from forge.judge.failure import describe
 from forge.judge.frozen import freeze
+from forge.judge.output import Output
 from forge.judge.results import Accuracy, Status
 from forge.judge.worker import Fields, Worker
-from forge.task.problem import Precision
 
 MESSAGE_CHARS = 4000
 # Of a share that is 1 but for rounding may be missing: so much at most, so many times an honest kernel's error, and so
@@ -51,7 +52,7 @@ class Referee(Worker):
         from forge.judge import compare
 
         self.compare = compare
-        self.precision = Precision(**self.setup.precision)
+        self.precision = self.setup.precision
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
         ready = super().prepare(root, broken)
@@ -130,7 +131,7 @@ class Referee(Worker):
         told, data, region = command.output, self.inputs[command.draw], self.from_worker[command.slot]
         output, changed, fields = None, {}, {}
         try:
-            output = self.exchange.rebuilt(told.get("output"), region, self.most_bytes(data))
+            output = self.exchange.rebuilt(told, region, self.most_bytes(data))
             changed = self.changed_storages(told, data, region)
         except self.exchange.Unfit as error:
             fields = {"status": Status.FAIL, "message": str(error)}
@@ -153,7 +154,7 @@ class Referee(Worker):
             known = self.known_reference()
             fields["check_s"] = self.task.check_s
             if touched:
-                fields["changed"] = self.names_of(changed, data, judged, told["output"])
+                fields["changed"] = self.names_of(changed, data, judged, told.inputs)
                 fields["officially"] = self.official_verdict(changed, command.draw, output)
             if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
                 text = f"not computed: the reference takes {self.task.check_s:.0f} s"
@@ -199,7 +200,7 @@ class Referee(Worker):
         except BaseException as error:
             return Accuracy(problem=describe(error, self.setup.folder)["message"])
         dtypes = compare.dtype_differences(output, plain_reference)
-        return dataclasses.replace(accuracy, dtypes=tuple(dtypes))
+        return replace(accuracy, dtypes=tuple(dtypes))
 
     def share_of(self, draw: int, output: Any, known: tuple[Any, float] | None) -> float | None:
         """What there is of the output's part that the input makes, where some of it is missing."""
@@ -227,22 +228,19 @@ class Referee(Worker):
 
     # ------------------------------------------------------------ inputs that the kernel changed
 
-    def changed_storages(self, told: dict[str, Any], data: Any, region: Any) -> dict[int, Any]:
+    def changed_storages(self, told: Output, data: Any, region: Any) -> dict[int, Any]:
         """The bytes after the call of each storage of the input that is not what it was, by its number."""
         changed, known = {}, self.exchange.numbered(data)
-        entries = told.get("changed")
-        for entry in entries if type(entries) is list else [None]:
-            match entry:
-                case [int(number), int(start)] if number in known and 0 <= start < self.exchange.REGION_BYTES:
-                    size = known[number][0][1].untyped_storage().nbytes()
-                    changed[number] = region.bytes(start + size)[start : start + size].clone()
-                case _:
-                    raise messages.Malformed("changed inputs that there are not")
+        for number, start in told.changed:
+            if number not in known or start >= self.exchange.REGION_BYTES:
+                raise messages.Malformed("changed inputs that there are not")
+            size = known[number][0][1].untyped_storage().nbytes()
+            changed[number] = region.bytes(start + size)[start : start + size].clone()
         return changed
 
-    def names_of(self, changed: dict[int, Any], data: Any, judged: Any, tree: Any) -> tuple[str, ...]:
+    def names_of(self, changed: dict[int, Any], data: Any, judged: Any, returned: set[int]) -> tuple[str, ...]:
         """What the kernel changed and should not have: the reference leaves it, and it is not part of the output."""
-        before, after, returned = self.exchange.numbered(data), self.exchange.numbered(judged), _inputs_in(tree)
+        before, after = self.exchange.numbered(data), self.exchange.numbered(judged)
         raw, names = self.exchange.raw, []
         for number in sorted(changed):
             name, tensor, _ = before[number][0]
@@ -266,7 +264,7 @@ class Referee(Worker):
         def look() -> Fields:
             self.phase("look at the first output again")
             try:
-                now = self.exchange.rebuilt(command.output.get("output"), self.from_worker[command.slot])
+                now = self.exchange.rebuilt(command.output, self.from_worker[command.slot])
             except (self.exchange.Unfit, messages.Malformed):
                 return {"changed": True}
             tensors = [dict(self.compare.tensors_of(output)) for output in (self.first, now)]
@@ -305,14 +303,6 @@ def _same_bytes(a: Any, b: Any) -> bool:
     torch = sys.modules["torch"]
     flat = [t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (a, b)] if a.numel() else []
     return not flat or bool((flat[0] == flat[1]).all())
-
-
-def _inputs_in(tree: Any) -> set[int]:
-    """The numbers of the input's storages that an output lies in."""
-    found = {tree.get("input", -1)}
-    for item in tree.get("items", ()):
-        found |= _inputs_in(item)
-    return found - {-1}
 
 
 WORKER = Referee

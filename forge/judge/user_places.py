@@ -10,9 +10,12 @@ import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 _PLACE = re.compile(r"(?P<file>[^\s(]*?(?P<name>[\w.-]+\.(?:py|hip|cu|h|cpp))):(?P<line>\d+)")
+T = TypeVar("T")
 _AROUND = 30  # lines that are compared on either side
 _ENOUGH = 3  # lines in a row that are the same, so that it is no chance
 
@@ -52,8 +55,8 @@ def author_place(text: str, line: int, root: Path) -> str:
     return found[0][1] if alone and found[0][0] >= _ENOUGH else ""
 
 
-def with_author_places(report: Any, texts: Mapping[str, str], root: Path) -> Any:
-    """A device's report whose texts name the author's places. texts: the run folder's files by name."""
+def with_author_places(told: T, texts: Mapping[str, str], root: Path) -> T:
+    """A report or a list of words that names the author's places. texts: the run folder's files by name."""
 
     def place(match: re.Match[str]) -> str:
         text = texts.get(match["name"])
@@ -61,10 +64,11 @@ def with_author_places(report: Any, texts: Mapping[str, str], root: Path) -> Any
             return match[0]
         return author_place(text, int(match["line"]), root) or f"{match['name']}:{match['line']}"
 
-    if isinstance(report, str):
-        return _PLACE.sub(place, report)
-    if isinstance(report, dict):
-        return {key: with_author_places(value, texts, root) for key, value in report.items()}
-    if isinstance(report, list | tuple):
-        return [with_author_places(value, texts, root) for value in report]
-    return report
+    def placed(value: Any) -> Any:
+        if isinstance(value, str):
+            return _PLACE.sub(place, value)
+        if isinstance(value, dict):
+            return {key: placed(part) for key, part in value.items()}
+        return [placed(part) for part in value] if isinstance(value, list | tuple) else value
+
+    return msgspec.convert(placed(msgspec.to_builtins(told)), type(told))

@@ -20,7 +20,6 @@ relative error.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 import statistics
@@ -28,30 +27,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
+from forge.console import minutes_text, work_text
+from forge.device.report import CaseReport
 from forge.judge import messages
 from forge.judge.forecast import TYPICAL_FLOP_S
 from forge.judge.memory import lacking
-from forge.judge.plan import (
-    LARGE_INSTRUCTIONS,
-    LARGE_TORCH_FLOPS,
-    MOST_JUDGED_INSTRUCTIONS,
-    MOST_SAMPLED,
-    EvalPlan,
-)
-from forge.judge.results import (
-    Accuracy,
-    BackToBack,
-    CaseResult,
-    Status,
-    has_finding,
-    minutes_text,
-    total,
-    work_text,
-)
+from forge.judge.output import Output
+from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_JUDGED_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
+from forge.judge.results import Accuracy, BackToBack, CaseResult, Status
 from forge.judge.timing import should_stop, summarize
-from forge.judge.what_ran import AGAIN, look, number_of, report_of
+from forge.judge.what_ran import AGAIN, look, report_of
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
+from forge.task.problem import Case
 
 WHERE = ("elsewhere", "same", "elsewhere")  # the input of each call: of the second, where the first one's was
 SAID = ("", "other data at the same addresses", "other data elsewhere")
@@ -86,7 +76,7 @@ class CaseRun:
         referees: WorkerPool,
         case: CaseSpec,
         try_sample: bool = False,
-        whole: Callable[[dict[str, Any], float], None] = lambda report, torch_flops: None,
+        whole: Callable[[CaseReport, float], None] = lambda report, torch_flops: None,
     ) -> None:
         """whole: called where a sample was tried, and all of the case is emulated after all, with what was counted."""
         self.plan, self.pool, self.referees, self.case = plan, pool, referees, case
@@ -94,7 +84,7 @@ class CaseRun:
         self.timed = not plan.device.emulated
         self.result = CaseResult(case.index, case.spec, Status.PASS)
         self.calls = 1 if plan.mode == "profile" else plan.calls
-        self.outputs: dict[int, list[dict[str, Any]]] = {}  # each rank's, as its worker told it, by draw
+        self.outputs: dict[int, list[Output]] = {}  # each rank's, as its worker told it, by draw
         self.called: dict[int, list[RankAnswer[messages.Called]]] = {}
         self.check_s = 0.0
         self.keeps_first = (
@@ -141,7 +131,7 @@ class CaseRun:
         self.pool.assign(self.ranks)
         self.referees.assign(self.ranks)
         command = messages.BeginCase(self.ranks)  # a worker has its own exchange, a referee all
-        theirs = [dataclasses.replace(command, exchange=number) for number in self.pool.assigned]
+        theirs = [replace(command, exchange=number) for number in self.pool.assigned]
         for pool, commands in ((self.referees, theirs), (self.pool, command)):
             _, problem = pool.begin(messages.CaseBegun, commands)
             if problem is not None:
@@ -196,8 +186,8 @@ class CaseRun:
         if not self.try_sample:
             return False
         layouts = self.hand_over(self.make(0))
-        report: dict[str, Any] = {}
-        seconds, torch_flops, small = 0.0, 0.0, False
+        report = CaseReport()
+        seconds, torch_flops, small = 0.0, 0, False
         for where in ("elsewhere", "same"):
             started = time.monotonic()
             try:
@@ -208,20 +198,20 @@ class CaseRun:
                     self.begin_again(ended)
                 break
             report, seconds = device_report(self.called[0]), time.monotonic() - started
-            all_of, run = total(report, "wave_instructions"), total(report, "wave_instructions_run")
-            torch_flops = self.left_out("left_out_flops")
+            all_of, run = report.total("wave_instructions"), report.total("wave_instructions_run")
+            torch_flops = self.torch_total("left_out_flops")
             saves = run <= MOST_SAMPLED * all_of or all_of >= MOST_JUDGED_INSTRUCTIONS
             small = torch_flops < LARGE_TORCH_FLOPS and not (all_of >= LARGE_INSTRUCTIONS and saves)
             if small:
                 break
         if small:
-            torch_flops = self.left_out("flops") if self.called else 0.0
+            torch_flops = self.torch_total("flops") if self.called else 0
             self.called.clear()
             self.result.seeds.clear()
             self.whole(report, torch_flops)
             return False
         self.result.status = Status.SAMPLED
-        torch = self.left_out("left_out"), self.left_out("left_out_flops")
+        torch = self.torch_total("left_out"), self.torch_total("left_out_flops")
         self.result.buts.append(sample_text(report, seconds, self.calls, torch))
         return True
 
@@ -229,23 +219,23 @@ class CaseRun:
         how = messages.Call(
             None, where, how="checked", watched=True, checks="none", count=True, sample=self.plan.sample
         )
-        self.pool.tell([dataclasses.replace(how, layout=layout) for layout in layouts])
+        self.pool.tell([replace(how, layout=layout) for layout in layouts])
         self.called[0] = self.hear_calls(0)
 
-    def count(self) -> tuple[dict[str, Any], float]:
+    def count(self) -> tuple[CaseReport, float]:
         """What a call executes, as a sample of it says, and torch's FLOPs; nothing is judged, nor told if it fails."""
         try:
             self.begin()
             self.call_sample(self.hand_over(self.make(0)), "elsewhere")
-            counted = device_report(self.called[0]), self.left_out("flops")
+            counted = device_report(self.called[0]), self.torch_total("flops")
             self.end()
         except Ended:
-            return {}, 0.0
+            return CaseReport(), 0.0
         return counted
 
-    def left_out(self, what: str) -> float:
-        """Of torch's own operations in a sample, on all ranks: how many, or their FLOPs."""
-        return sum(number_of(one.answer.torch_work, what) for one in self.called[0])
+    def torch_total(self, what: str) -> int:
+        """Of torch's own operations in a sample, on all ranks; what: one of TorchWork's numbers."""
+        return sum(getattr(one.answer.torch_work, what) for one in self.called[0])
 
     def begin_again(self, ended: Ended) -> None:
         self.pool.stop()
@@ -265,11 +255,11 @@ class CaseRun:
         """Which of the device's checks run in a call. They take several times as long as what they look at: so all in
         each of a small case's, and of a large one's in the first and in those that are drawn as they come. Where the
         first stores outside its tensors, the others' stores there are dropped, too: they would damage the worker."""
-        first = device_report(self.called[0]) if 0 in self.called else {}
-        small = total(first, "wave_instructions") <= SMALL_INSTRUCTIONS
+        first = device_report(self.called[0]) if 0 in self.called else CaseReport()
+        small = first.total("wave_instructions") <= SMALL_INSTRUCTIONS
         if draw == 0 or small or _draws.random() < CHECKED:
             return "all"
-        return "bounds" if has_finding(first, "bounds") else "none"
+        return "bounds" if any(one.kind == "bounds" for one in first.all_findings()) else "none"
 
     def counted_call(self) -> None:
         """The call of which a time is modelled: of the case's own data, which its first call has prepared for, as a
@@ -289,7 +279,7 @@ class CaseRun:
             raise self.ended(problem, draw)
         return answers
 
-    def make(self, draw: int, args: dict[str, Any] | None = None) -> int:
+    def make(self, draw: int, args: Case | None = None) -> int:
         """Has the referees draw an input: the case's own, or one of a seed that is drawn now."""
         args, seed = dict(self.case.args), self.plan.seed
         official = draw == 0 or (self.plan.as_officially and draw >= FRESH_DRAW and "seed" in args)
@@ -326,7 +316,7 @@ class CaseRun:
                 not keeps,
                 best=draw == 0 or probe,
                 share=accurate and self.plan.problem.precision.probes and not probe,
-            )
+            )  # fmt: skip
             for output in self.outputs[draw]
         ]
         answers, problem = self.referees.ask(messages.Judged, commands)
@@ -374,7 +364,7 @@ class CaseRun:
         fetched = self.ask(self.pool, messages.Fetched, messages.FetchOutput(first=True), 0)
         again = [messages.LookAgain(one.answer.output, 0) for one in fetched]
         looked = self.ask(self.referees, messages.Looked, again, 0)
-        given = any(_is_input(output.get("output")) for output in self.outputs[0])
+        given = any(output.inputs for output in self.outputs[0])  # the next input overwrites it
         if any(one.answer.changed for one in looked) and not given:
             self.result.remarks.append("a later call overwrites the output of an earlier one: they share their memory")
 
@@ -477,7 +467,7 @@ class CaseRun:
         # Others' calls change their input: the last one's is not the first one's.
         if self.plan.harness.copy == "tensors" and (wrong := self.wrong_now()) is not None:
             text = f"the output of the last call is wrong: {wrong.text()}"
-            self.result.back_to_back = dataclasses.replace(self.result.back_to_back, problem=text)
+            self.result.back_to_back = replace(self.result.back_to_back, problem=text)
 
     # ------------------------------------------------------------ asking, and what came of it
 
@@ -492,9 +482,8 @@ class CaseRun:
         if pool is not self.referees or not problem.lost or problem.answer.status is not Status.CRASH:
             return problem
         text = f"not judged: the judge's own process was lost: {problem.answer.message}"
-        return dataclasses.replace(
-            problem, answer=dataclasses.replace(problem.answer, status=Status.NOT_RUN, message=text)
-        )
+        problem.answer = replace(problem.answer, status=Status.NOT_RUN, message=text)
+        return problem
 
     def ended(self, problem: RankAnswer[Any], draw: int) -> Ended:
         """With what to say before the message: of which call it is."""
@@ -552,11 +541,11 @@ class CaseRun:
         look(self.plan, self.case, result, self.called)
 
 
-def sample_text(report: dict[str, Any], seconds: float, calls: int, torch: tuple[float, float] = (0, 0)) -> str:
+def sample_text(report: CaseReport, seconds: float, calls: int, torch: tuple[int, int] = (0, 0)) -> str:
     """What of a case was emulated, and how long all of it would take. seconds: that the sample did; torch: its
     operations that were left out, and their FLOPs."""
-    groups, run = total(report, "workgroups"), total(report, "workgroups_run")
-    instructions, emulated = total(report, "wave_instructions"), total(report, "wave_instructions_run")
+    groups, run = report.total("workgroups"), report.total("workgroups_run")
+    instructions, emulated = report.total("wave_instructions"), report.total("wave_instructions_run")
     whole_s = seconds * max(instructions, 1) / max(emulated, 1) + torch[1] * TYPICAL_FLOP_S
     rest = ", the rest counted" if run < groups else ""
     parts = [f"{run:,} of {groups:,} workgroups emulated{rest}"] if groups else []
@@ -571,7 +560,7 @@ def worst_accuracy(answers: Iterable[RankAnswer[messages.Judged]]) -> Accuracy:
     """The rank that is farthest off stands for all."""
 
     def of(one: RankAnswer[messages.Judged]) -> Accuracy:
-        return dataclasses.replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
+        return replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
 
     return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)
 
@@ -598,8 +587,3 @@ def back_to_back_of(
         rounds_us,
         text,
     )
-
-
-def _is_input(tree: Any) -> bool:
-    """Whether a part of an output lies in memory of the input: the next input overwrites it."""
-    return type(tree) is dict and (tree.get("input", -1) != -1 or any(map(_is_input, tree.get("items", ()))))

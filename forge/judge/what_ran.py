@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from forge.device.cards import peaks_of
+from forge.device.report import CaseReport, DeviceReport, Finding
 from forge.judge.messages import Called
 from forge.judge.plan import EvalPlan
-from forge.judge.results import LIBRARY, CaseResult, Status, modelled_time, total
+from forge.judge.results import LIBRARY, CaseResult, Status, TorchWork
 from forge.judge.worker_pool import RankAnswer, device_report
 from forge.task.cases import CaseSpec
-from forge.task.score import Work, work_of
+from forge.task.score import Work
 
 MOST_SHARE = 0.5  # of a case's FLOPs: most of the work
 LEAST_SHARE, LEAST_SAMPLED = 0.9, 0.5  # that launches and torch's operations do together; as a sample scales them
@@ -25,24 +28,29 @@ FREE_BYTES = 512  # beside those: what arguments, flags and small tables come to
 KNOWN_RATIO = 1.5  # from which on a call on other data takes so much longer that the same data must have been known
 AGAIN = -1  # instead of a draw: the first one's data once more
 
+R = TypeVar("R", bound=DeviceReport)
 Calls = Mapping[int, Sequence[RankAnswer[Called]]]  # by draw, of each rank
 
 
-def report_of(called: Calls) -> dict[str, Any]:
+def report_of(called: Calls) -> CaseReport:
     """The device's report of a case: of the call whose time it models, with what all calls have shown."""
     calls = [device_report(answers) for _, answers in _in_order(called)]
-    return merged(device_report(called[AGAIN if AGAIN in called else 0]), calls)
+    report = device_report(called[AGAIN if AGAIN in called else 0])
+    if not report.ranks:
+        return merged(report, calls)
+    ranks = (merged(one, [call.of_rank(rank) for call in calls]) for rank, one in enumerate(report.ranks))
+    return CaseReport(ranks=tuple(ranks))
 
 
 def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> None:
     """Fills the result's buts, remarks and torch_work."""
     problem = plan.problem
-    work = work_of(problem.floors, case.args, peaks_of(plan.device.arch)) if problem.floors else None
+    work = plan.work_of(case)
     needed = (work.flops or 0.0) if work is not None else 0.0
     matrix = problem.floors is not None and problem.floors.matrix != "none" and needed > 0
-    said = modelled_time(result.device_report, plan.caches)
-    if plan.device.emulated and said is not None and not 0 < said["us"] < math.inf:
-        _drop_modelled(result.device_report)
+    said = result.modelled_time(plan.caches)
+    if plan.device.emulated and said is not None and not 0 < said.us < math.inf:
+        result.device_report = _without_times(result.device_report)
     doubts = _of_work(plan, result, called, needed if matrix else 0.0)
     if plan.device.emulated:
         doubts += _of_counts(plan, result, called) + _of_bytes(called)
@@ -74,16 +82,15 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> N
 
 def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -> list[str]:
     """Of each call on each rank, as the floor is: who did the FLOPs that it needs, where it needs any."""
-    told = [one.answer.torch_work for answers in called.values() for one in answers if one.answer.torch_work]
-    result.torch_work = max(told, key=lambda one: number_of(one, "flops"), default={})
-    share = number_of(result.torch_work, "flops") / needed if needed else 0.0
+    told = [one.answer.torch_work for answers in called.values() for one in answers]
+    result.torch_work = max(told, key=lambda one: one.flops, default=TorchWork())
+    share = result.torch_work.flops / needed if needed else 0.0
     doubts = []
-    if any(one.get("entered_reference") is True for one in told):
+    if any(one.entered_reference for one in told):
         doubts.append("custom_kernel calls the problem's own ref_kernel")
     if share >= MOST_SHARE:
-        products = result.torch_work.get("products")
-        names = ", ".join(map(_full_name, products)) if type(products) is dict else "torch"
-        launches = total(result.device_report, "launches")
+        names = ", ".join(map(_full_name, result.torch_work.products))
+        launches = result.device_report.total("launches")
         with_kernels = f", beside {launches} launches of its own" if launches else ""
         doubts.append(f"{names} did {min(share, 9.99):.0%} of the case's FLOPs{with_kernels}")
         if share > 1 + MOST_SHARE:
@@ -94,9 +101,9 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
     did: str | None = None
     for number, (_, answers) in enumerate(_in_order(called), 1):
         for one in answers:
-            report, torch = {**one.answer.device_report}, one.answer.torch_work
-            own = (number_of(report, "flops") + number_of(torch, "flops")) / needed if needed else 1.0
-            launches = total(report, "launches")
+            report, torch = one.answer.device_report, one.answer.torch_work
+            own = (report.flops + torch.flops) / needed if needed else 1.0
+            launches = report.total("launches")
             if not launches and did is None or own < least:
                 where = _where(number, one.rank)
                 did = f"its {launches} launches can have done {own:.2g} of the case's FLOPs at most{where}"
@@ -111,15 +118,15 @@ def _of_counts(plan: EvalPlan, result: CaseResult, called: Calls) -> list[str]:
     """Of what was counted of the launches: all of them, and as long a time on data that they have seen as on other."""
     doubts = []
     reports = {draw: [one.answer.device_report for one in answers] for draw, answers in called.items()}
-    if uncounted := sum(number_of(one, "uncounted") for ranks in reports.values() for one in ranks):
-        doubts.append(f"{uncounted:.0f} launches were made of which nothing was counted: its time is not known")
-    times = [modelled_time(device_report(called.get(draw, ())), plan.caches) for draw in (AGAIN, 1)]
-    seen_us, other_us = (number_of(time or {}, "us") for time in times)
+    if uncounted := sum(one.uncounted for ranks in reports.values() for one in ranks):
+        doubts.append(f"{uncounted} launches were made of which nothing was counted: its time is not known")
+    times = [device_report(called.get(draw, ())).modelled_time(plan.caches) for draw in (AGAIN, 1)]
+    seen_us, other_us = (time.us if time and math.isfinite(time.us) else 0.0 for time in times)
     if other_us >= KNOWN_RATIO * seen_us > 0:
         doubts.append(f"on other data a call takes {other_us / seen_us:.1f} times as long as on data it has seen")
-    timed = max((number_of(one, "timed_itself") for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
-    if timed and result.device_report.get("modelled"):
-        result.remarks.append(f"custom_kernel times its own kernels, {timed:.0f} times: all of that is in its time")
+    timed = max((one.timed_itself for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
+    if timed and any(one.modelled for one in result.device_report.by_rank):
+        result.remarks.append(f"custom_kernel times its own kernels, {timed} times: all of that is in its time")
     return doubts
 
 
@@ -128,14 +135,14 @@ def _of_bytes(called: Calls) -> list[str]:
     for number, (draw, answers) in enumerate(_in_order(called), 1):
         for one in answers:
             written, where = one.answer.written, _where(number, one.rank)
-            whole = sum(number_of(written, name) for name in ("now", "before", "given", "nobody"))
+            whole = sum(written.get(name, 0) for name in ("now", "before", "given", "nobody"))
             if one.answer.unaccounted:
                 return [f"who wrote its output{where} cannot be told: {one.answer.unaccounted}"]
-            host, read = number_of(written, "nobody"), number_of(written, "read_nobody") + number_of(written, "told")
+            host, read = written.get("nobody", 0), written.get("read_nobody", 0) + written.get("told", 0)
             how = f": {', '.join(one.answer.host) or 'in its own process, past torch (numpy, an extension)'}"
             if host > MOST_HOST * whole:
                 return [f"the host wrote {host / whole:.0%} of its output{where}{how}"]
-            if number_of(written, "before") > MOST_KEPT * whole:
+            if written.get("before", 0) > MOST_KEPT * whole:
                 return [f"most of its output{where} was there before the call"]
             if one.rank is not None:  # what its kernels read, others may have sent
                 continue
@@ -158,8 +165,8 @@ def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) ->
     if plan.caches == "cold":
         light_us = work.light_us
     if plan.device.emulated:
-        found = modelled_time(result.device_report, plan.caches)
-        us, how = (found["us"], "modelled") if found else (None, "")
+        found = result.modelled_time(plan.caches)
+        us, how = (found.us, "modelled") if found else (None, "")
     else:
         us, how = (result.stats.mean_us if result.stats else None), "measured"
     if us is None or light_us is None or us >= LIGHT_SLACK * light_us:
@@ -171,11 +178,6 @@ def _full_name(product: str) -> str:
     return product if product == LIBRARY else f"aten::{product}"
 
 
-def number_of(values: Mapping[str, Any], key: str) -> float:
-    value = values.get(key)
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
-
-
 def _is_beyond(error: float | None, limit: float | None) -> bool:
     return error is not None and limit is not None and not error <= limit  # NaN is
 
@@ -185,24 +187,16 @@ def _in_order(called: Calls) -> list[tuple[int, Sequence[RankAnswer[Called]]]]:
     return sorted(called.items(), key=lambda call: 0.5 if call[0] == AGAIN else call[0])
 
 
-def merged(report: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merged(report: R, calls: Sequence[DeviceReport]) -> R:
     """A call's report with the findings of all, each place once, and what the first one alone can show."""
-    found: dict[tuple[Any, ...], Any] = {}
+    found: dict[tuple[str, ...], Finding] = {}
     for number, call in enumerate(calls, 1):
-        for one in call.get("findings", ()):
-            place = tuple(one.get(key) for key in ("kind", "kernel", "instruction", "source", "tensor"))
-            found.setdefault(place, {**one, "call": number})
-    first = {"autotuned": calls[0]["autotuned"]} if "autotuned" in calls[0] else {}
-    findings = {"findings": list(found.values())} if found else {}
-    ranks = {
-        name: merged(one, [call.get(name, {}) for call in calls]) for name, one in report.items() if name[:5] == "rank "
-    }
-    return {**report, **first, **findings, **ranks}
+        for one in call.findings:
+            place = (one.kind, one.kernel, one.instruction, one.source, one.tensor)
+            found.setdefault(place, replace(one, call=number))
+    return replace(report, autotuned=calls[0].autotuned or report.autotuned, findings=tuple(found.values()))
 
 
-def _drop_modelled(report: dict[str, Any]) -> None:
-    """Of a process that told nonsense, a modelled time that is none."""
-    report.pop("modelled", None)
-    for value in report.values():
-        if isinstance(value, dict):
-            _drop_modelled(value)
+def _without_times(report: CaseReport) -> CaseReport:
+    """Of a process that told nonsense: a modelled time that is none."""
+    return replace(report, modelled=None, ranks=tuple(replace(one, modelled=None) for one in report.ranks))

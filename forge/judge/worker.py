@@ -11,7 +11,6 @@ import contextlib
 import errno
 import faulthandler
 import importlib
-import json
 import os
 import random
 import signal
@@ -41,7 +40,7 @@ class TaskFault(Exception):
 
 def supervise_worker(
     fd: int,
-    status: tuple[int, Fields],
+    status: tuple[int, bytes],
     root: str,
     broken: BaseException | None,
     module: str,
@@ -56,7 +55,7 @@ def supervise_worker(
     """
     die_with_parent()
     status_fd, told = status
-    os.write(status_fd, json.dumps(told).encode() + b"\n")
+    os.write(status_fd, told + b"\n")
     worker = os.fork()
     if worker:
         os.close(fd)
@@ -164,7 +163,7 @@ class Worker:
         sys.path.remove(root)
         if os.path.isdir(os.path.join(root, "kernels")):  # an editable install may have put the checkout there
             sys.path[:] = [entry for entry in sys.path if entry != root]
-        fingerprint = plain(self.device.fingerprint())
+        fingerprint = self.device.fingerprint()
         self.harness = harness_named(self.setup.harness)
         self.reseed()
         self.phase("import reference")
@@ -324,7 +323,7 @@ class SubmissionWorker(Worker):
                 self.device.look_at_output((n, t) for n, t, _ in self.exchange.named_tensors(output, "the output"))
             self.device.set_checks("none")  # what is read from here on the submission has not asked for
             work.entered_reference = self.entered() > entered
-            fields["torch_work"], fields["host"] = work.as_dict(), self.host_work()
+            fields["torch_work"], fields["host"] = work.told(), self.host_work()
             with work.accounting:
                 if writers is not None:
                     fields["written"] = writers.of(self.operations.memory_of(output, writers))
@@ -336,7 +335,7 @@ class SubmissionWorker(Worker):
 
     def after_call(self) -> Fields:
         report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])
-        return {"device_report": plain(report), "replaced": tuple(self.watch.replaced())}
+        return {"device_report": report, "replaced": tuple(self.watch.replaced())}
 
     def load(self, layout: bytes, where: str) -> None:
         """Takes a new input from the exchange; at the end nothing waits on the GPU."""
@@ -385,11 +384,6 @@ class SubmissionWorker(Worker):
             return {**times, "replaced": tuple(self.watch.replaced())}
 
         self.answer(messages.CalledBackToBack, call)
-
-
-def plain(value: Any) -> Any:
-    """Only what JSON knows."""
-    return json.loads(json.dumps(value, default=str))
 
 
 WORKER = SubmissionWorker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import time
@@ -11,21 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import asdict, replace
+
 from forge.device import DeviceError
+from forge.device.base import Fingerprint
+from forge.device.report import CaseReport, DeviceReport
 from forge.judge import messages
 from forge.judge.confinement import task_count
 from forge.judge.fork_server import ForkServer
 from forge.judge.memory import oom_kills
 from forge.judge.process_tree import descendants
-from forge.judge.processes import (
-    Event,
-    WorkerProcess,
-    end_all,
-    free_bytes,
-    free_port,
-    wait_for_events,
-    written_bytes,
-)
+from forge.judge.processes import Event, WorkerProcess, end_all, free_bytes, free_port, wait_for_events, written_bytes
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from forge.judge.standstill import Standstill
@@ -128,7 +123,7 @@ class WorkerPool:
         self.waiting = False  # for the workers to be ready
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
         self.assigned: list[int] = []  # the numbers of the workers that run them
-        self.fingerprint: dict[str, Any] = {}
+        self.fingerprint = Fingerprint()
         self.oom_kills = 0  # of the system, before these workers were there
         self.took: list[float] = []  # of referees: what judging a case took beside its input, in bytes of this
         self.unconfined: list[str] = []  # what the workers' confinement lacks
@@ -149,7 +144,7 @@ class WorkerPool:
             return
         self.waiting, self.oom_kills = True, oom_kills()
         folder = self.make_folder()
-        setup = dataclasses.replace(self.setup, folder=str(folder))
+        setup = replace(self.setup, folder=str(folder))
         for number in range(self.order.processes):
             rank = number if self.grouped else None
             memory = self.memory[number : number + 1] if self.one_each else self.memory
@@ -166,7 +161,7 @@ class WorkerPool:
         problem = first_cause(answers)
         if problem is None:
             self.fingerprint = answers[0].answer.fingerprint
-            self.unconfined = self.workers[0].told["missing"]
+            self.unconfined = self.workers[0].told.missing
         else:
             self.stop()
         return problem
@@ -189,7 +184,7 @@ class WorkerPool:
                 worker.rank = None if self.ranks is None else rank
                 worker.tail.clear()
                 own = command[rank] if isinstance(command, list) else command
-                worker.tell(dataclasses.replace(own, rank=worker.rank, port=port))
+                worker.tell(replace(own, rank=worker.rank, port=port))
             answers = self._gather(kind, self.active)
             problem = first_cause(answers)
             if attempt + 1 == PORT_ATTEMPTS or problem is None or not _port_was_taken(problem):
@@ -290,7 +285,7 @@ class WorkerPool:
             return _lost(kind, worker, Status.TAMPERED, text, at_s)
         if message.replaced:
             text = f"the submission replaced {', '.join(message.replaced)}, with which it is timed"
-            message = dataclasses.replace(message, status=Status.TAMPERED, message=text)
+            message = replace(message, status=Status.TAMPERED, message=text)
         return RankAnswer(worker.rank, at_s, message, last_words=worker.tail.last_words())
 
 
@@ -346,9 +341,11 @@ def _phase_text(waiting: list[WorkerProcess]) -> str:
     return ", ".join(phases)
 
 
-def device_report(answers: Sequence[RankAnswer[Any]]) -> dict[str, Any]:
-    """What the device says of the case's kernels; of several ranks, each by its name."""
-    found = {f"rank {one.rank}": one.answer.device_report for one in answers}
+def device_report(answers: Sequence[RankAnswer[Any]]) -> CaseReport:
+    """What the device says of the case's kernels."""
+    told: dict[int, DeviceReport] = {one.rank or 0: one.answer.device_report for one in answers}
     if len(answers) == 1:
-        return answers[0].answer.device_report or {}
-    return found if any(found.values()) else {}
+        return CaseReport(**asdict(told.popitem()[1]))
+    if all(one.empty for one in told.values()):
+        return CaseReport()
+    return CaseReport(ranks=tuple(told.get(rank, DeviceReport()) for rank in range(max(told) + 1)))

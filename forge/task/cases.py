@@ -32,7 +32,7 @@ class CaseSpec:
 
     index: int
     spec: str
-    args: dict[str, Any]
+    args: Case
 
     @property
     def world_size(self) -> int | None:
@@ -103,10 +103,10 @@ def on_ranks(case: Case, world_size: int, scaled: tuple[str, ...]) -> Case:
     return changed
 
 
-def parse_spec(line: str, harness: Harness, honest_bools: bool = False) -> dict[str, Any]:
+def parse_spec(line: str, harness: Harness, honest_bools: bool = False) -> Case:
     """A line's arguments as this harness reads them; `honest_bools` gives True and False their meaning."""
     item = re.compile(rf"\s*({harness.key_pattern}):\s*({harness.word_pattern}|[+-]?[0-9]+)\s*")
-    args: dict[str, Any] = {}
+    args: Case = {}
     for part in line.split(";"):
         match = item.fullmatch(part)
         if match is None:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
+from msgspec import Meta, Struct, ValidationError, convert
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBMISSION_SOURCE = "@SUBMISSION@"
@@ -31,7 +32,10 @@ TASK_KEYS = (
 # GPU names of the leaderboard -> instruction set. A folder outside this repository states only the former.
 ARCH_OF_GPU = {"MI300": "gfx942", "MI300X": "gfx942", "MI355X": "gfx950"}
 
-Case = dict[str, Any]
+Above0 = Annotated[float, Meta(gt=0)]
+Place = Annotated[int, Meta(ge=0)]
+S = TypeVar("S", bound=Struct)
+Case = dict[str, Any]  # a folder may state anything that YAML has
 
 
 class ProblemError(Exception):
@@ -75,29 +79,35 @@ class Timeouts:
         return {"test": self.test_s, "leaderboard": self.ranked_s}.get(mode, self.benchmark_s)
 
 
-@dataclass(frozen=True)
-class Floors:
+class Floors(Struct, frozen=True):
     """Expressions over a case's keys, for forge/task/score.py. None: the problem does not state that floor."""
 
-    flops: str | None = None
+    flops: str | int | None = None
     matrix: str = "none"
-    hbm_bytes: str | None = None
-    link_bytes: str | None = None
+    hbm_bytes: str | int | None = None
+    link_bytes: str | int | None = None
+
+    def __post_init__(self) -> None:
+        if self.matrix not in MATRIX_KINDS:
+            raise ValueError(f"'matrix' must be one of {', '.join(MATRIX_KINDS)}, found {self.matrix!r}")
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """How exact an honest kernel is, for problems whose tolerance hides what is missing. Places are of the input.
 
     A probe is a call on larger numbers without a bias, so that all of the output depends on the input; or on what
     reference.py's probe(data) makes of an input, with a limit of its own.
     """
 
-    rel_l2: float | None = None  # relative L2 error beyond which a result is doubted; None: not stated
-    input: int | None = None  # the tensor that is `scale` times as large in a probe
-    bias: int | None = None  # the tensor that is zero in a probe
-    scale: float = 1.0
-    probe_rel_l2: float | None = None  # of a probe that reference.py makes
+    rel_l2: Above0 | None = None  # relative L2 error beyond which a result is doubted; None: not stated
+    input: Place | None = None  # the tensor that is `scale` times as large in a probe
+    bias: Place | None = None  # the tensor that is zero in a probe
+    scale: Above0 = 1.0
+    probe_rel_l2: Above0 | None = None  # of a probe that reference.py makes
+
+    def __post_init__(self) -> None:
+        if self.probe_rel_l2 is not None and self.input is None:
+            raise ValueError("'probe_rel_l2' asks for 'input': the tensor whose share of the output is looked at")
 
     @property
     def probes(self) -> bool:
@@ -106,14 +116,13 @@ class Precision:
         return self.input is not None and changed
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Struct, frozen=True):
     """Times somebody published, one per benchmark case, None where that case has none."""
 
     by: str
-    source: str
-    clock: str
-    us: tuple[float | None, ...]
+    us: tuple[Above0 | None, ...]
+    source: str = ""
+    clock: str = ""
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,18 @@ class _Reader:
         """The mapping under a key."""
         return _Reader(self.path, self.get(key, dict), f"{self.where} {key}".strip())
 
+    def struct(self, key: str, kind: type[S], default: S | None) -> S | None:
+        """What is under a key, as this type has it."""
+        return default if self.values.get(key) is None else self.reader(key).whole(kind)
+
+    def whole(self, kind: type[S]) -> S:
+        if unknown := set(self.values) - set(kind.__struct_fields__):
+            raise self.error(f"unknown key '{min(unknown)}' (known: {', '.join(kind.__struct_fields__)})")
+        try:
+            return convert(self.values, kind)
+        except ValidationError as error:
+            raise self.error(str(error)) from None
+
     def readers(self, key: str, default: Any = ...) -> list[_Reader]:
         """The mappings of a list of mappings."""
         at = f"{self.where} " if self.where else ""
@@ -253,56 +274,12 @@ def _files(task: _Reader, directory: Path) -> tuple[TaskFile, ...]:
     return tuple(files)
 
 
-def _floors(task: _Reader) -> Floors | None:
-    if task.values.get("floors") is None:
-        return None
-    floors = _Reader(task.path, task.values["floors"], "floors")
-    unknown = set(floors.values) - {"flops", "matrix", "hbm_bytes", "link_bytes"}
-    if unknown:
-        raise floors.error(f"unknown key '{min(unknown)}' (known: flops, matrix, hbm_bytes, link_bytes)")
-    matrix = floors.get("matrix", str, "none")
-    if matrix not in MATRIX_KINDS:
-        raise floors.error(f"'matrix' must be one of {', '.join(MATRIX_KINDS)}, found {matrix!r}")
-
-    def expression(key: str) -> str | None:
-        value = floors.get(key, (str, int), None)
-        return None if value is None else str(value)
-
-    return Floors(expression("flops"), matrix, expression("hbm_bytes"), expression("link_bytes"))
-
-
-def _precision(task: _Reader) -> Precision:
-    if task.values.get("precision") is None:
-        return Precision()
-    stated = task.reader("precision")
-    known = ("rel_l2", "input", "bias", "scale", "probe_rel_l2")
-    if unknown := set(stated.values) - set(known):
-        raise stated.error(f"unknown key '{min(unknown)}' (known: {', '.join(known)})")
-    number = (int, float)
-    rel_l2, own = (stated.get(key, number, None) for key in ("rel_l2", "probe_rel_l2"))
-    scale = stated.get("scale", number, 1.0)
-    places = [stated.get(key, int, None) for key in ("input", "bias")]
-    limits = [None if limit is None else float(limit) for limit in (rel_l2, own)]
-    if any(number is not None and number <= 0 for number in (*limits, scale)) or any(
-        place is not None and place < 0 for place in places
-    ):
-        raise stated.error("limits and 'scale' must be above 0, 'input' and 'bias' places in the input from 0 on")
-    if own is not None and places[0] is None:
-        raise stated.error("'probe_rel_l2' asks for 'input': the tensor whose share of the output is looked at as well")
-    return Precision(limits[0], places[0], places[1], float(scale), limits[1])
-
-
 def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:
-    rows = []
-    for row in task.readers("published", []):
-        us = row.get("us", list)
-        if len(us) != benchmarks:
-            raise row.error(f"'us' has {len(us)} times for {benchmarks} benchmarks (null for none)")
-        if not all(v is None or (type(v) in (int, float) and v > 0) for v in us):
-            raise row.error("'us' holds numbers of microseconds above 0, or null")
-        by, source, clock = row.get("by", str), row.get("source", str, ""), row.get("clock", str, "")
-        rows.append(Published(by, source, clock, tuple(us)))
-    return tuple(rows)
+    rows = [(reader, reader.whole(Published)) for reader in task.readers("published", [])]
+    for reader, row in rows:
+        if len(row.us) != benchmarks:
+            raise reader.error(f"'us' has {len(row.us)} times for {benchmarks} benchmarks (null for none)")
+    return tuple(row for _, row in rows)
 
 
 def _spread(task: _Reader, case: Case) -> tuple[str, ...]:
@@ -345,8 +322,8 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         ranking_by=ranking_by,
         multi_gpu=task.get("multi_gpu", bool, False),
         world_size=max([_ranks_of(gpus), *ranks]),
-        precision=_precision(task),
-        floors=_floors(task),
+        precision=task.struct("precision", Precision, Precision()) or Precision(),
+        floors=task.struct("floors", Floors, None),
         published=_published(task, len(benchmarks)),
         sampled=_sampled(task),
         spread=_spread(task, benchmarks[0]),

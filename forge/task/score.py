@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forge.task.cases import spec_of
-from forge.task.problem import Floors, Problem, Published
+from forge.task.problem import Case, Floors, Problem, Published
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": mat
 MAX_EXPONENT = 64
 
 
-def evaluate_floor(expression: str, case: dict[str, Any]) -> float:
+def evaluate_floor(expression: str, case: Case) -> float:
     """Arithmetic over a case's keys: + - * / // % **, min, max, ceil, comparisons as 0 or 1."""
     try:
         tree = ast.parse(expression, mode="eval")
@@ -68,7 +68,7 @@ def evaluate_floor(expression: str, case: dict[str, Any]) -> float:
     return float(value)
 
 
-def _value(node: ast.expr, case: dict[str, Any]) -> Any:
+def _value(node: ast.expr, case: Case) -> Any:
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
             return value
@@ -106,19 +106,19 @@ def _number(name: str, value: Any) -> int | float:
 class Work:
     """What a case costs at least, and the time that takes at a GPU's peaks."""
 
-    flops: float | None
-    hbm_bytes: float | None
-    link_bytes: float | None
-    light_us: float | None  # None: no peak is known for what bounds it
-    bound: str  # compute | memory | link | "" if light_us is None
+    flops: float | None = None
+    hbm_bytes: float | None = None
+    link_bytes: float | None = None
+    light_us: float | None = None  # None: no peak is known for what bounds it
+    bound: str = ""  # compute | memory | link | "" if light_us is None
 
 
-def work_of(floors: Floors | None, case: dict[str, Any], peaks: Peaks | None) -> Work | None:
+def work_of(floors: Floors | None, case: Case, peaks: Peaks | None) -> Work | None:
     """None for a problem that states no floors. peaks: of the GPU; None where nobody has stated them."""
     if floors is None:
         return None
     flops, hbm_bytes, link_bytes = (
-        None if text is None else evaluate_floor(text, case)
+        None if text is None else evaluate_floor(str(text), case)
         for text in (floors.flops, floors.hbm_bytes, floors.link_bytes)
     )
     times: dict[str, float] = {}

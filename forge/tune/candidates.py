@@ -16,7 +16,9 @@ import torch
 from forge.judge import compare, measure
 from forge.judge.ranks import Ranks
 from forge.judge.results import us_of
+from forge.task.problem import Case
 from forge.task.watched_table import WatchedTable
+from forge.tune.search import Row
 
 HARNESS_RUNS = 15
 GIVE_UP = 1.5  # a row whose first round takes this many times the best one's is not timed further
@@ -29,7 +31,7 @@ REFERENCE_ERRORS, L2_STEPS, WORST_STEPS = 2.0, 2.0, 8.0
 class Bench:
     """One case in one rank: its data and reference, kept from row to row."""
 
-    def __init__(self, task: measure.Task, ranks: Ranks, module: Any, args: dict[str, Any]) -> None:
+    def __init__(self, task: measure.Task, ranks: Ranks, module: Any, args: Case) -> None:
         self.task, self.ranks, self.module = task, ranks, module
         self.output: Any = None
         self.args = ranks.args_of(args)
@@ -50,7 +52,7 @@ class Bench:
     # Three steps: the evaluator lets no rank begin one before all have ended the former. What one rank cannot do the
     # others do not wait for, in a collective or a kernel. Each returns fields of its answer (forge.tune.messages).
 
-    def run_row(self, key: Any, row: dict[str, Any] | None) -> dict[str, Any]:
+    def run_row(self, key: Any, row: Row | None) -> dict[str, Any]:
         """Sets the row (None: the submission as it is) and calls it once. Raises what a row that does not work raises:
         one that does not compile, or asks for more LDS than there is."""
         table = WatchedTable(self.rows)

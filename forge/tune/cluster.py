@@ -164,4 +164,4 @@ def _say_who_is_back(alone: list[float]) -> None:
 
 
 def _lost() -> Outcome:
-    return Outcome("crash", f"took {LOST_WORKERS} workers down", {}, (), {})
+    return Outcome("crash", f"took {LOST_WORKERS} workers down")

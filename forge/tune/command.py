@@ -37,7 +37,6 @@ from forge.judge.fork_server import ForkServer
 from forge.judge.messages import EVENTS, CaseEnded, EndCase
 from forge.judge.plan import BAD_INPUT, STAND_IN_ARCH, EvalPlan, add_case_options, cases_to_run, choose_harness
 from forge.judge.process_tree import adopt_orphans
-from forge.judge.results import modelled_time
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, case_text
@@ -201,14 +200,14 @@ def digest_of_sources(submission: Submission, table: str) -> str:
 
 def setting_of(problem: Problem, variant: str, sources: str, plan: EvalPlan) -> Setting:
     fingerprint = plan.device.fingerprint()
-    versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
-    if hip := compilers.made_by(problem, plan.device, plan.submission).get("hip"):
+    versions = f"torch {fingerprint.torch}, triton {fingerprint.triton}"
+    if hip := compilers.made_by(problem, plan.device, plan.submission).hip:
         versions += f", {hip}"
     return Setting(problem.name, variant, sources, plan.device.label, plan.device.arch, versions)
 
 
 def latest_setting(path: Path, problem: str, variant: str) -> Setting:
-    settings = [Setting(**line["setting"]) for line in lines_of(path) if "trial" in line]
+    settings = [line.setting for line in lines_of(path) if line.trial]
     ours = [setting for setting in settings if (setting.problem, setting.variant) == (problem, variant)]
     if not ours:
         others = sorted({f"{setting.problem} {setting.variant}" for setting in settings})
@@ -359,8 +358,8 @@ class CaseTuner:
                 f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no"
                 " row takes effect: it keeps a plan or the dict itself (docs/tuning.md: What it needs of a variant)"
             )
-        modelled = modelled_time(device_report(ran), self.plan.caches)
-        modelled_us = modelled["us"] if modelled else None
+        modelled = device_report(ran).modelled_time(self.plan.caches)
+        modelled_us = modelled.us if modelled else None
         trial = Trial(spec, row, "pass", key=key, modelled_us=modelled_us, as_it_is=ran[0].answer.row)
         trial, going = self.checked(trial, *self.pool.ask(messages.RowChecked, messages.CheckRow()))
         if going and not self.plan.device.emulated:

@@ -93,7 +93,7 @@ def setting_of(plan: EvalPlan, space: FileSpace) -> Setting:
     """What the times of the file's rows depend on: the rows that it has now are not among it, for --write changes
     them."""
     fingerprint = plan.device.fingerprint()
-    versions = ", ".join(f"{name} {fingerprint[name]}" for name in ("torch", "triton") if name in fingerprint)
+    versions = f"torch {fingerprint.torch}, triton {fingerprint.triton}"
     digest = hashlib.sha256(space.without_rows.encode()).hexdigest()[:16]
     return Setting(plan.problem.name, "file", digest, plan.device.label, plan.device.arch, versions)
 

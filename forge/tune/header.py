@@ -12,6 +12,7 @@ from typing import Any
 
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, Table
+from forge.task.problem import Case
 from forge.tune.modelled import ROW_VARIABLE
 
 KEY = ("m", "n", "k")
@@ -25,7 +26,7 @@ def path_of(path: str) -> str:
     return path.removesuffix(".py") + ".h"
 
 
-def key_of(case: dict[str, Any]) -> str:
+def key_of(case: Case) -> str:
     return repr(tuple(case[name] for name in KEY))
 
 

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
-from forge.judge.messages import Answer, DeviceReport
+from forge.device.report import DeviceReport
+from forge.judge.messages import Answer, Message
+from forge.task.problem import Case
+from forge.tune.search import Row
 
 # ---------------------------------------------------------------- commands
 
 
-@dataclass(frozen=True)
-class BeginTuning:
+class BeginTuning(Message, frozen=True):
     """Answer: TuningBegun. Makes a case's process group, data and reference for the rows that follow, until EndCase."""
 
-    args: dict[str, Any]
+    args: Case
     rank: int | None  # None: a single-GPU case, without a process group
     port: int
 
 
-@dataclass(frozen=True)
-class RunRow:
+class RunRow(Message, frozen=True):
     """Answer: RowRun."""
 
     key: str | None  # as Python spells it; None with row None
-    row: dict[str, Any] | None  # None: the submission as it is
+    row: Row | None  # None: the submission as it is
 
 
-@dataclass(frozen=True)
-class CheckRow:
+class CheckRow(Message, frozen=True):
     """Answer: RowChecked."""
 
 
-@dataclass(frozen=True)
-class TimeRow:
+class TimeRow(Message, frozen=True):
     """Answer: RowTimed."""
 
     best_us: float | None  # so far; None: there is none
@@ -44,25 +40,21 @@ COMMANDS = (BeginTuning, RunRow, CheckRow, TimeRow)
 # ---------------------------------------------------------------- answers
 
 
-@dataclass(frozen=True)
-class TuningBegun(Answer):
+class TuningBegun(Answer, frozen=True):
     pass
 
 
-@dataclass(frozen=True)
-class RowRun(Answer):
+class RowRun(Answer, frozen=True):
     asked: tuple[str, ...] = ()  # keys that were looked up in TUNING, as Python spells them
-    row: dict[str, Any] | None = None  # of the submission as it is, if it tells
-    device_report: DeviceReport = field(default_factory=DeviceReport)
+    row: Row | None = None  # of the submission as it is, if it tells
+    device_report: DeviceReport = DeviceReport()
 
 
-@dataclass(frozen=True)
-class RowChecked(Answer):
+class RowChecked(Answer, frozen=True):
     wrong: str = ""  # what is wrong with the output; empty if nothing
 
 
-@dataclass(frozen=True)
-class RowTimed(Answer):
+class RowTimed(Answer, frozen=True):
     wrong: str = ""  # the same of the last call back to back
     b2b_us: float | None = None
     harness_us: float | None = None  # None: the row is too slow to measure further

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
-import json
 import math
 import os
 import select
@@ -27,9 +26,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
+from msgspec import Struct
+
 from forge.device import resolve, triton_versions
+from forge.device.report import Caches
 from forge.judge.worker import die_with_parent
-from forge.task.problem import ROOT, Problem, find_problem
+from forge.task.problem import ROOT, Case, Problem, find_problem
 from forge.tune.search import Row
 from forge.tune.trial import Outcome
 
@@ -51,8 +54,8 @@ class Sweep:
     problem: str
     text: str  # of the submission
     triton: str  # version, or installed
-    caches: str  # cold or warm
-    case: dict[str, Any]
+    caches: Caches
+    case: Case
     key: str | None  # of the rows, as Python spells it; None: only {} is tried, and tells
     rows: tuple[Row, ...]
     row_timeout_s: float
@@ -61,16 +64,22 @@ class Sweep:
         return id(self)
 
 
+class Request(Struct):
+    """One row of a case."""
+
+    caches: Caches
+    case: Case
+    key: str | None
+    row: Row
+
+
 def sweep(job: Sweep) -> list[Outcome]:
     """Runs where a Dask worker is. What a row does to its process is its own loss."""
     outcomes: list[Outcome] = []
     for position, row in enumerate(job.rows):
         child = Child.serving(job)
-        outcome = child.ask(
-            {"caches": job.caches, "case": job.case, "key": job.key, "row": row},
-            job.row_timeout_s + (0 if position else START_S),
-        )
-        outcomes.append(outcome)
+        request = Request(job.caches, job.case, job.key, row)
+        outcomes.append(child.ask(request, job.row_timeout_s + (0 if position else START_S)))
     return outcomes
 
 
@@ -104,13 +113,13 @@ class Child:
             child = cls.current = Child(job)
         return child
 
-    def ask(self, request: dict[str, Any], timeout_s: float) -> Outcome:
+    def ask(self, request: Request, timeout_s: float) -> Outcome:
         try:
             self._write(request)
             assert self.process.stdout is not None
             if not select.select([self.process.stdout], [], [], timeout_s)[0]:
                 self.end()
-                return Outcome("timeout", f"not modelled within {timeout_s:g} s", {}, (), {})
+                return Outcome("timeout", f"not modelled within {timeout_s:g} s")
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = b""
@@ -118,13 +127,12 @@ class Child:
             self.end()
             self.errors.seek(0)
             said = self.errors.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            return Outcome("crash", f"exit code {self.process.returncode}: {said[-1]}", {}, (), {})
-        answer = json.loads(line)
-        return Outcome(answer["status"], answer["message"], answer["us"], tuple(answer["keys"]), answer["versions"])
+            return Outcome("crash", f"exit code {self.process.returncode}: {said[-1]}")
+        return msgspec.json.decode(line, type=Outcome)
 
     def _write(self, value: Any) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(value).encode() + b"\n")
+        self.process.stdin.write(msgspec.json.encode(value) + b"\n")
         self.process.stdin.flush()
 
     def end(self) -> None:
@@ -164,9 +172,9 @@ class Modeller:
         if hasattr(self.submission, "Region"):
             self.submission.Region = with_peers(self.submission.Region)
         self.rows = dict(getattr(self.submission, "TUNING", {}))
-        self.case: dict[str, Any] | None = None
+        self.case: Case | None = None
 
-    def data(self, case: dict[str, Any]) -> Any:
+    def data(self, case: Case) -> Any:
         if case != self.case:
             self.inputs = None  # before there are others
             ranks = {"rank": 0} if self.ranks > 1 else {}
@@ -174,14 +182,14 @@ class Modeller:
                 self.inputs, self.case = self.generate_input(**ranks, **case), case
         return self.inputs
 
-    def model(self, caches: str, case: dict[str, Any], key: str | None, row: Row) -> dict[str, Any]:
+    def model(self, asked: Request) -> Outcome:
         import torch
 
+        from forge.device.base import version_of
         from forge.device.fake_rocm import work
-        from forge.device.gpu import versions
         from forge.task.watched_table import WatchedTable
 
-        data = self.data(case)
+        data, key, row = self.data(asked.case), asked.key, asked.row
         table = WatchedTable(self.rows)
         if row and key is not None:
             table[ast.literal_eval(key)] = dict(row)
@@ -194,17 +202,17 @@ class Modeller:
 
         with torch.no_grad():
             times, scratch = work.sampled(call, self.run_whole)
-        keys = [repr(asked) for asked in dict.fromkeys(table.asked)]
+        keys = tuple(map(repr, dict.fromkeys(table.asked)))
         status, message, us = "pass", "", {}
         if not times:
             status, message = "error", "no kernel was launched"
         elif row and key is not None and key not in keys and self.rows:
             status, message = "error", f"custom_kernel did not look up {key} again in TUNING: it keeps a plan"
         else:
-            us = {"modelled": times[caches]["us"]}
+            us = {"modelled": times.of(asked.caches).us}
             status, message = ("spills", scratch) if scratch else (status, message)
-        found = {name: str(value) for name, value in versions().items() if name in ("torch", "triton")}
-        return {"status": status, "message": message, "us": us, "keys": keys, "versions": found}
+        found = {name: version_of(name) for name in ("torch", "triton")}
+        return Outcome(status, message, us, keys, found)
 
 
 @contextlib.contextmanager
@@ -265,16 +273,15 @@ def main(problem_name: str) -> None:
     resolve(problem.arch, problem.arch).prepare()
     with own_output() as channel, tempfile.TemporaryDirectory(prefix="forge-model-") as folder:
         modeller: Modeller | None = None
-        text = json.loads(sys.stdin.readline())
+        text = msgspec.json.decode(sys.stdin.readline(), type=str)
         for line in sys.stdin:
             try:
                 modeller = modeller or Modeller(problem, text, Path(folder))
-                answer = modeller.model(**json.loads(line))
+                answer = modeller.model(msgspec.json.decode(line, type=Request))
             except Exception as error:  # the compiler's, the emulator's, the submission's
                 said = " ".join(str(error).split())[:300]
-                answer = {"status": "error", "message": f"{type(error).__name__}: {said}"}
-                answer |= {"us": {}, "keys": [], "versions": {}}
-            channel.write(json.dumps(answer) + "\n")
+                answer = Outcome("error", f"{type(error).__name__}: {said}")
+            channel.write(msgspec.json.encode(answer).decode() + "\n")
             channel.flush()
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number
 from forge.device import resolve, triton_versions
 from forge.device.hip_compiler import hip_compiler
+from forge.device.report import Caches
 from forge.generate.pysource import GenerationError
 from forge.generate.render import Submission, generate, variants_of
 from forge.generate.tuning import NewRow, Table, read_table, table_path, with_rows
@@ -53,7 +54,7 @@ class TuningTable:
     path: str  # of the table
     text: str  # of the submission, as it is tried
     table: Table
-    caches: str  # cold or warm, as the harness leaves them
+    caches: Caches  # as the harness leaves them
     triton: str
     setting: Setting
     found: list[Row] = dataclasses.field(default_factory=list)  # by searches of its other cases
@@ -111,7 +112,7 @@ def spec_of(case: Case) -> str:
 class CaseSearch:
     """One case: rows are tried in steps, from the row in force outwards."""
 
-    def __init__(self, table: TuningTable, case: dict[str, Any], log: TrialsLog, claimed: set[tuple[str, str]]) -> None:
+    def __init__(self, table: TuningTable, case: Case, log: TrialsLog, claimed: set[tuple[str, str]]) -> None:
         self.of, self.case, self.log, self.claimed = table, case, log, claimed
         self.spec = spec_of(case)
         self.key: str | None = None

@@ -5,19 +5,18 @@ Runs wherever a Dask worker is: it needs this package there, in the same version
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from forge.history.times import case_us
+from forge.history.document import Document, read_result
 from forge.judge.worker import die_with_parent
 from forge.tune.spaces import KEYS_FILE
 
+VERSIONS = ("torch", "triton", "card", "model", "evaluator_sha256")  # of what a document was made with
 GRACE_S = 120  # beside the limit of a case: to start, to make inputs, to compute the reference
 
 
@@ -37,9 +36,9 @@ class Job:
 class Outcome:
     status: str  # pass | fail | error | crash | timeout | ...
     message: str
-    us: dict[str, float]  # by clock: modelled, or b2b and harness
-    keys: tuple[str, ...]  # that TUNING was asked for, as Python spells them
-    versions: dict[str, str]  # of what times depend on
+    us: dict[str, float] = field(default_factory=dict)  # by clock: modelled, or b2b and harness
+    keys: tuple[str, ...] = ()  # that TUNING was asked for, as Python spells them
+    versions: dict[str, str] = field(default_factory=dict)  # of what times depend on
 
 
 def run(job: Job) -> Outcome:
@@ -65,24 +64,22 @@ def run(job: Job) -> Outcome:
                 preexec_fn=die_with_parent,
             )
         except subprocess.TimeoutExpired:
-            return Outcome("timeout", f"no result after {3 * job.timeout_s + GRACE_S:g} s", {}, (), {})
+            return Outcome("timeout", f"no result after {3 * job.timeout_s + GRACE_S:g} s")
         if not result.is_file():
             last = (done.stderr.strip().splitlines() or [f"eval.py ended with exit code {done.returncode}"])[-1]
-            return Outcome("refused", last.removeprefix("eval.py: "), {}, (), {})
+            return Outcome("refused", last.removeprefix("eval.py: "))
         asked = tuple(keys.read_text(encoding="utf-8").splitlines()) if keys.is_file() else ()
-        return outcome_of(json.loads(result.read_text(encoding="utf-8")), asked)
+        return outcome_of(read_result(result), asked)
 
 
-def outcome_of(document: dict[str, Any], keys: tuple[str, ...]) -> Outcome:
+def outcome_of(document: Document, keys: tuple[str, ...]) -> Outcome:
     """Of a results document with one case."""
-    case, fingerprint = document["cases"][0], document["fingerprint"]
-    us = case_us(document, case)
+    case, made = document.cases[0], document.fingerprint
+    us = document.us_of(case)
     times: dict[str, float] = {}
     if us is not None:
-        times["modelled" if document["device"]["emulated"] else "harness"] = us
-    again = case.get("back_to_back")
-    if again and again.get("us"):
-        times["b2b"] = again["us"]
-    names = ("torch", "triton", "card", "gpu", "model", "evaluator_sha256")
-    versions = {name: str(fingerprint[name]) for name in names if name in fingerprint}
-    return Outcome(case["status"], case["message"], times, keys, versions)
+        times["modelled" if document.device.emulated else "harness"] = us
+    if case.back_to_back and case.back_to_back.us:
+        times["b2b"] = case.back_to_back.us
+    versions = {name: told for name in VERSIONS if (told := getattr(made, name))}
+    return Outcome(case.status.value, case.message, times, keys, versions)

@@ -6,9 +6,14 @@ import contextlib
 import fcntl
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
+
+import msgspec
+from msgspec import Struct
+
+from forge.tune.search import Row
 
 ATTEMPTS = 2  # a row whose trial began this often without an end is left alone: it takes the tuner down with it
 
@@ -32,14 +37,14 @@ class Setting:
 @dataclass(frozen=True)
 class Trial:
     case: str  # spec line
-    row: dict[str, Any] | None  # None: the submission as it is
+    row: Row | None  # None: the submission as it is
     status: str  # pass | wrong | error | crash | timeout
     message: str = ""
     key: str | None = None  # of the row, as Python spells it
     b2b_us: float | None = None
     harness_us: float | None = None
     modelled_us: float | None = None
-    as_it_is: dict[str, Any] | None = None  # of row None: the row that the submission has now, if it tells
+    as_it_is: Row | None = None  # of row None: the row that the submission has now, if it tells
     table: str = ""  # of row None: digest of the table that it was with
     runs: int = 1  # how often it was timed; times are the mean of these
 
@@ -54,6 +59,16 @@ class Trial:
         pairs = ((self.b2b_us, other.b2b_us), (self.harness_us, other.harness_us))
         b2b_us, harness_us = (a if b is None else b if a is None else (a + b) / 2 for a, b in pairs)
         return replace(self, b2b_us=b2b_us, harness_us=harness_us, runs=self.runs + 1)
+
+
+class TrialLine(Struct, omit_defaults=True):
+    """A line of the file: a trial that has ended, or else one that begins, or stops without an end."""
+
+    setting: Setting
+    case: str = ""
+    row: Row | None = None
+    stopped: bool = False
+    trial: Trial | None = None
 
 
 @dataclass
@@ -72,38 +87,35 @@ class TrialsLog:
 
     def reread(self) -> None:
         """Takes in what stands in the file: another tuner may have added to it."""
-        here = asdict(self.setting)
         self.begun, self.others = {}, 0
         for line in lines_of(self.path):
-            if line.get("setting") != here:
-                self.others += "trial" in line
-            elif "trial" in line:
-                trial = Trial(**line["trial"])
-                self.trials[self.place(trial.case, trial.row)] = trial
+            if line.setting != self.setting:
+                self.others += line.trial is not None
+            elif line.trial is not None:
+                self.trials[self.place(line.trial.case, line.trial.row)] = line.trial
             else:
-                place = self.place(line["case"], line["row"])
-                self.begun[place] = self.begun.get(place, 0) + (-1 if line.get("stopped") else 1)
+                place = self.place(line.case, line.row)
+                self.begun[place] = self.begun.get(place, 0) + (-1 if line.stopped else 1)
 
     @staticmethod
-    def place(case: str, row: dict[str, Any] | None) -> tuple[str, str]:
+    def place(case: str, row: Row | None) -> tuple[str, str]:
         return case, json.dumps(row, sort_keys=True)
 
-    def known(self, case: str, row: dict[str, Any] | None) -> Trial | None:
+    def known(self, case: str, row: Row | None) -> Trial | None:
         place = self.place(case, row)
         if place not in self.trials and self.begun.get(place, 0) >= ATTEMPTS:
             return Trial(case, row, "crash", f"began {ATTEMPTS} times and never ended")
         return self.trials.get(place)
 
-    def begin(self, case: str, row: dict[str, Any] | None) -> None:
-        self._write({"case": case, "row": row})
+    def begin(self, case: str, row: Row | None) -> None:
+        self._write(TrialLine(self.setting, case, row))
 
-    def stop(self, case: str, row: dict[str, Any] | None) -> None:
-        """A trial that has begun does not end, and not because of its row."""
-        self._write({"case": case, "row": row, "stopped": True})
+    def stop(self, case: str, row: Row | None) -> None:  # not because of its row
+        self._write(TrialLine(self.setting, case, row, stopped=True))
 
     def end(self, trial: Trial) -> None:
         self.trials[self.place(trial.case, trial.row)] = trial
-        self._write({"trial": asdict(trial)})
+        self._write(TrialLine(self.setting, trial=trial))
 
     def open(self) -> TextIO:
         """The file, to append to."""
@@ -117,10 +129,10 @@ class TrialsLog:
                 self._file.write("\n")
         return self._file
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: TrialLine) -> None:
         """One write of a whole line, under a lock: two tuners' lines do not mix."""
         file = self.open()
-        text = json.dumps({"setting": asdict(self.setting), **line}) + "\n"
+        text = msgspec.json.encode(line).decode() + "\n"
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
             file.write(text)
@@ -130,7 +142,7 @@ class TrialsLog:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
+def lines_of(path: Path) -> list[TrialLine]:
     """The lines that parse: a crash may have cut one off."""
     try:
         texts = path.read_text(encoding="utf-8").splitlines()
@@ -140,8 +152,6 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
         raise TrialsLogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     found = []
     for text in texts:
-        with contextlib.suppress(ValueError):
-            line = json.loads(text)
-            if isinstance(line, dict) and "setting" in line:
-                found.append(line)
+        with contextlib.suppress(msgspec.DecodeError):
+            found.append(msgspec.json.decode(text, type=TrialLine))
     return found

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from forge.judge.messages import COMMANDS as JUDGE_COMMANDS
-from forge.judge.worker import Fields, SubmissionWorker, plain
+from forge.judge.worker import Fields, SubmissionWorker
 from forge.tune import messages
 
 
@@ -37,7 +37,8 @@ class TuningWorker(SubmissionWorker):
 
     def begin(self, command: messages.BeginTuning) -> None:
         def begin() -> Fields:
-            self.join(command.args.get("world_size"), command.rank, command.port)
+            world_size = None if command.rank is None else int(command.args["world_size"])
+            self.join(world_size, command.rank, command.port)
             if not self.setup.timed:
                 self.device.count_work()
             with self.no_grad():
@@ -52,7 +53,7 @@ class TuningWorker(SubmissionWorker):
             key = None if command.key is None else ast.literal_eval(command.key)
             with self.no_grad():
                 found = self.bench.run_row(key, command.row)
-            return {**found, "row": plain(found["row"]), "device_report": plain(self.device.case_report())}
+            return {**found, "device_report": self.device.case_report()}
 
         self.answer(messages.RowRun, run)
 

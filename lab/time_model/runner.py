@@ -15,7 +15,7 @@ import cdna
 from cdna.cards import Card, cards
 from cdna.engine.settings import as_card
 from cdna.observe.counters import clear_caches, counting
-from cdna.observe.model import modelled_case_us, modelled_time_us, unrecorded_text
+from cdna.observe.model import modelled_case_us, modelled_time_us
 from cdna.observe.records import take_records
 from cdna.version import model_version
 
@@ -146,7 +146,7 @@ def model_row(row: Row, content: Content, sample: bool = True) -> Result:
             "counters": record.counters.summary(),
         }
         if modelled.unrecorded:
-            result["unrecorded"] = unrecorded_text(modelled.unrecorded)
+            result["unrecorded"] = modelled.lacking
         if trace is not None:
             result |= against_trace(trace, record.counters, modelled, warm)
     except (cdna.CdnaError, RowError, KeyError) as error:

@@ -18,8 +18,8 @@ from typing import Any
 from cdna.cards import Card
 from cdna.launch.program import Kernel, Program
 from cdna.observe.counters import Counters
-from cdna.observe.model import ModelledTime
 from cdna.profile.kernel import with_warm_caches
+from cdna.results import ModelledTime
 
 from .launches import LAUNCHES, Launch, Memory, PlacedLaunch, Slot
 from .ranks import spearman

@@ -76,10 +76,7 @@ def test_lds_out_of_range_reads_zero_and_drops_writes() -> None:
     memory = bytes(range(1, 65))
     at = [56, 61, 64, 0xFFFFFFFC] + [0] * 60
     state = run(
-        "gfx942",
-        "ds_read_b64 v[2:3], v0\nds_read_u16_d16_hi v4, v0 offset:3",
-        v={0: at, 4: [0x1234] * 64},
-        lds=memory,
+        "gfx942", "ds_read_b64 v[2:3], v0\nds_read_u16_d16_hi v4, v0 offset:3", v={0: at, 4: [0x1234] * 64}, lds=memory
     )
     assert [state.v[2][i] for i in range(4)] == [0x3C3B3A39, 0, 0, 0]
     assert [state.v[4][i] for i in range(4)] == [0x3D3C0000, 0, 0, 0]

@@ -49,10 +49,7 @@ FOUND = {  # kernel: the check that finds it, and what it says
     # Workgroups run on several threads: either may be the one that wrote first.
     "workgroup_race": ("race", "writes another value to 4 bytes .* which workgroup [01] .* in the same launch"),
     "variable_out_of_bounds": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the variable variable"),
-    "variable_overflow": (
-        "bounds",
-        "writes 4 bytes at .* 0 bytes past the end of the variable (left|right)_variable",
-    ),
+    "variable_overflow": ("bounds", "writes 4 bytes at .* 0 bytes past the end of the variable (left|right)_variable"),
     "constant_written": ("bounds", "writes 4 bytes of the variable constant_variable, which is __constant__"),
     "variable_race": ("race", "writes another value to 4 bytes of the variable shared_variable .* workgroup [01] "),
     "streams_race": (

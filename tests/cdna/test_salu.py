@@ -111,9 +111,7 @@ OPS: dict[str, dict[str, Definition]] = {
         "s_flbit_i32_b64": lambda a, scc: (leading(a, 64), None),
         "s_flbit_i32_i64": lambda a, scc: (sign_run(a, 64), None),
     },
-    "64 32": {
-        "s_bitreplicate_b64_b32": lambda a, scc: (sum((a >> k & 1) * 3 << 2 * k for k in range(32)), None),
-    },
+    "64 32": {"s_bitreplicate_b64_b32": lambda a, scc: (sum((a >> k & 1) * 3 << 2 * k for k in range(32)), None)},
     "32 32 32": {
         **logic(32),
         "s_add_u32": lambda a, b, scc: carrying(a + b),

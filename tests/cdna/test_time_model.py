@@ -426,11 +426,7 @@ SLOWER = {
         (strided(128), "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)"),
         "L1",
     ),
-    "barriers": (
-        ("", "v_add_u32 v2, v2, v2"),
-        ("", "v_add_u32 v2, v2, v2\ns_barrier"),
-        "barrier",
-    ),
+    "barriers": (("", "v_add_u32 v2, v2, v2"), ("", "v_add_u32 v2, v2, v2\ns_barrier"), "barrier"),
     "a spilled register": (
         ("", "v_add_u32 v2, v2, v2\n" * 4),
         (

@@ -16,10 +16,7 @@ from tests.support.triton_at_hand import needs
 
 pytestmark = [pytest.mark.long, pytest.mark.sampled]
 
-FP8 = {
-    "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
-    "gfx950": (torch.float8_e4m3fn, torch.float8_e5m2),
-}
+FP8 = {"gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz), "gfx950": (torch.float8_e4m3fn, torch.float8_e5m2)}
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 

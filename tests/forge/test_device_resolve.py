@@ -52,8 +52,8 @@ def test_amd_gpu(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(monkeypatch, "hip")
     device = resolve("auto", "gfx942")
     assert (device.name, device.arch, device.emulated) == ("rocm", "gfx942", False)
-    assert device.environment() == {} and device.case_report() == {}
-    assert device.fingerprint()["gpus"] == ["gfx942", "gfx950", "gfx90a"]
+    assert device.environment() == {} and device.case_report().empty
+    assert device.fingerprint().gpus == ("gfx942", "gfx950", "gfx90a")
 
 
 def test_nvidia_gpu(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,8 @@ def test_torch_build_is_read_from_the_installed_torch() -> None:
 
 def test_fingerprint(machine: Path) -> None:
     known = resolve("gfx942", "gfx942").fingerprint()
-    assert known["emulated"] is True and known["card"] == "AMD Instinct MI300X"
-    assert known["torch"][0].isdigit() and known["triton"][0].isdigit()
+    assert known.emulated is True and known.card == "AMD Instinct MI300X"
+    assert known.torch[0].isdigit() and known.triton[0].isdigit()
 
 
 def test_resolving_is_cheap() -> None:

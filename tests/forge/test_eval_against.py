@@ -10,15 +10,17 @@ import math
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
+from forge.commands import jsonfile
 from forge.commands.against import Other, Pair, PairView
-from forge.commands.jsonfile import case_json
 from forge.commands.view import Console, View
 from forge.device import resolve
 from forge.device.emulated import EmulatedDevice
+from forge.history.document import to_json
 from forge.judge.evaluate import evaluate
 from forge.judge.messages import CalledBackToBack
 from forge.judge.plan import EMULATED_LIMIT_S, EvalPlan, case_limit_s
@@ -85,6 +87,10 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, str]:
     return compare(tmp_path_factory.mktemp("slower"), DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
 
 
+def written_of(pair: Pair) -> Any:
+    return json.loads(to_json(pair.document(0, [])))
+
+
 def test_the_slower_submission_shows_on_both_clocks(slower: tuple[Pair, str]) -> None:
     pair, text = slower
     assert pair.passed, text
@@ -98,9 +104,9 @@ def test_the_slower_submission_shows_on_both_clocks(slower: tuple[Pair, str]) ->
     assert again.host_us is not None and 3e3 < again.host_us <= again.us  # asleep on the host all the time
     assert "theirs.py / ours, geometric mean of 2 cases" in text and "b2b us" in text
     assert " on the harness's clock, " in text and " by its medians, " in text
-    written = pair.as_json(0, [])
+    written = written_of(pair)
     assert written["against"]["geometric_means"]["harness"] == means["harness"]
-    assert len(written["against"]["cases"]) == 2 and json.dumps(written, default=str)
+    assert len(written["against"]["cases"]) == 2
 
 
 def test_a_ratio_says_how_sure_it_is(slower: tuple[Pair, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +115,8 @@ def test_a_ratio_says_how_sure_it_is(slower: tuple[Pair, str], monkeypatch: pyte
     times = [(100e3, 3e3, 103e3, 4e3), (100e3, 3e3, 150e3, 4e3)]  # mean and standard error, ours and theirs
     for ours, theirs, (mean, err, their_mean, their_err) in zip(pair.run.cases, pair.their_run.cases, times):
         assert ours.stats is not None and theirs.stats is not None
-        monkeypatch.setattr(ours, "stats", dataclasses.replace(ours.stats, mean_ns=mean, err_ns=err))
-        monkeypatch.setattr(theirs, "stats", dataclasses.replace(theirs.stats, mean_ns=their_mean, err_ns=their_err))
+        monkeypatch.setattr(ours, "stats", structs.replace(ours.stats, mean_ns=mean, err_ns=err))
+        monkeypatch.setattr(theirs, "stats", structs.replace(theirs.stats, mean_ns=their_mean, err_ns=their_err))
     assert pair.errors() == pytest.approx([0.0506, 0.0602], rel=0.01)
     error, undecided = pair.sure()
     assert error == pytest.approx(1.243 * math.hypot(0.0491, 0.0401) / 2, rel=0.01) and undecided == [0]
@@ -120,7 +126,7 @@ def test_a_ratio_says_how_sure_it_is(slower: tuple[Pair, str], monkeypatch: pyte
     view.foot(pair.run)
     assert " 1.03 ± 0.051 " in text.getvalue() and "1.243 ± 0.039 on the harness's clock" in text.getvalue()
     assert "1 being within twice the ±: case 0\n" in text.getvalue()
-    assert pair.as_json(0, [])["against"]["ratios"][1]["harness_error"] == pytest.approx(0.0602, rel=0.01)
+    assert written_of(pair)["against"]["ratios"][1]["harness_error"] == pytest.approx(0.0602, rel=0.01)
 
 
 def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> None:
@@ -134,7 +140,7 @@ def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> Non
     b2b_us, host_us = (float(row[:end].split()[-1].replace(",", "")) for end in ends)
     assert 3e3 < host_us <= b2b_us, text.getvalue()
     again = run.cases[0].back_to_back
-    assert again is not None and case_json(plan, run.cases[0])["back_to_back"]["host_us"] == again.host_us
+    assert again is not None and jsonfile.document_of(plan, run, 0, []).cases[0].back_to_back == again
     assert again.host_us is not None and abs(again.host_us - host_us) < 0.01 * host_us
 
 

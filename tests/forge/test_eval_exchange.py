@@ -7,23 +7,16 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import torch
+from msgspec.structs import replace
 
 from forge.judge import exchange
-from forge.judge.exchange import (
-    INPUTS,
-    OUTPUTS,
-    Inputs,
-    Kept,
-    Other,
-    Region,
-    rebuilt,
-    write_input,
-    write_output,
-)
+from forge.judge.exchange import INPUTS, OUTPUTS, Inputs, Kept, Region, Strange, rebuilt, write_input, write_output
 from forge.judge.memory import REGION_BYTES, make_memory
-from forge.judge.messages import Malformed
+from forge.judge.messages import Called, Malformed, decoder
+from forge.judge.output import Container, Output, Tensor, Value
 
 MOST = 1 << 20  # bytes of an output, in these tests
 
@@ -131,67 +124,52 @@ def test_outputs_arrive_as_they_were(regions: tuple[Region, Region]) -> None:
     data[0].add_(1)
     output = {"a": (torch.arange(6.0).view(2, 3).T, None, 2.5), 1: [data[0], torch.tensor(7).to(torch.bfloat16), set()]}
     told = write_output(output, inputs, regions[1])
-    got: Any = rebuilt(told["output"], regions[1])
+    got: Any = rebuilt(told, regions[1])
     assert torch.equal(got["a"][0], output["a"][0]) and got["a"][0].stride() == (1, 3)
     assert got["a"][1:] == (None, 2.5) and got[1][1].item() == 7
-    assert isinstance(got[1][2], Other) and type(got[1][2]).__name__ == "set"
-    assert [number for number, _ in told["changed"]] == [0]
-    assert told["output"]["items"][1]["items"][0]["input"] == 0
+    assert isinstance(got[1][2], Strange) and type(got[1][2]).__name__ == "set"
+    assert [number for number, _ in told.changed] == [0] and told.inputs == {0}
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=Output) == told
 
 
-GOOD = {"kind": "tensor", "dtype": "float32", "shape": [2], "strides": [1], "device": "cpu", "start": 0, "input": -1}
+GOOD = Tensor("float32", (2,), (1,), "cpu", 0)
+HALF = replace(GOOD, shape=(MOST // 8 + 1,))
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [
-        None,
-        [],
-        {},
-        {"kind": "module"},
-        {"kind": 7},
-        {**GOOD, "dtype": "float33"},
-        {**GOOD, "dtype": None},
-        {**GOOD, "shape": [-1]},
-        {**GOOD, "shape": [1 << 70], "strides": [1]},
-        {**GOOD, "shape": [2, 2]},
-        {**GOOD, "shape": "2"},
-        {**GOOD, "shape": [2.0]},
-        {**GOOD, "strides": [-1]},
-        {**GOOD, "start": -4096},
-        {**GOOD, "start": 1},
-        {**GOOD, "start": REGION_BYTES},
-        {**GOOD, "start": "0"},
-        {**GOOD, "device": "cuda:99"},
-        {**GOOD, "device": "meta"},
-        {**GOOD, "device": "cuda:\u00b2"},
-        {**GOOD, "device": "cuda:" + "9" * 5000},
-        {**GOOD, "shape": [0, 1 << 61, 1 << 61], "strides": [1, 1, 1]},
-        {**GOOD, "shape": [1 << 35]},
-        {**GOOD, "input": {}},
-        {"kind": "tuple", "items": [{**GOOD, "shape": [MOST // 8 + 1]}] * 2},
-        {"kind": "tuple", "items": {}},
-        {"kind": "tuple", "items": [7]},
-        {"kind": "dict", "items": [GOOD], "keys": []},
-        {"kind": "dict", "items": [GOOD], "keys": [None]},
-        {"kind": "value", "value": [1]},
-        {"kind": "value", "value": {"kind": "value"}},
-    ],
-    ids=repr,
-)
-def test_what_describes_no_output_is_refused(tree: Any, regions: tuple[Region, Region]) -> None:
+NO_OUTPUTS: list[Any] = [
+    (), (GOOD, GOOD), (replace(GOOD, dtype="float33"),), (replace(GOOD, shape=(2, 2)),), (replace(GOOD, start=1),),
+    (replace(GOOD, start=REGION_BYTES),), (replace(GOOD, device="cuda:99"),), (replace(GOOD, device="meta"),),
+    (replace(GOOD, device="cuda:\u00b2"),), (replace(GOOD, device="cuda:" + "9" * 5000),),
+    (replace(GOOD, shape=(0, 1 << 61, 1 << 61), strides=(1, 1, 1)),), (replace(GOOD, shape=(1 << 35,)),),
+    (Container("tuple", 2), HALF, HALF), (Container("tuple", 2), GOOD), (Container("tuple", 1 << 60), GOOD),
+    (Container("dict", 1), GOOD), (Container("dict", 1, (1, 2)), GOOD), (*[Container("list", 1)] * 30, GOOD),
+    (Container("list", 20_000), *[Value(1)] * 20_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", NO_OUTPUTS, ids=lambda parts: repr(parts)[:80])
+def test_what_describes_no_output_is_refused(parts: tuple[Any, ...], regions: tuple[Region, Region]) -> None:
     with pytest.raises(Malformed):
-        rebuilt(tree, regions[1], MOST)
+        rebuilt(Output(parts), regions[1], MOST)
 
 
-def test_depth_and_number_have_limits(regions: tuple[Region, Region]) -> None:
-    deep: dict[str, Any] = {"kind": "value", "value": 1}
-    for _ in range(30):
-        deep = {"kind": "list", "items": [deep]}
-    wide = {"kind": "list", "items": [{"kind": "value", "value": 1}] * 20_000}
-    for tree in (deep, wide):
-        with pytest.raises(Malformed, match="too many parts"):
-            rebuilt(tree, regions[1])
+NO_PARTS: list[Any] = [
+    None, [], {}, {"is": "module"}, {"is": 7}, {"is": "Tensor", "dtype": None}, {"is": "Tensor", "shape": [-1]},
+    {"is": "Tensor", "shape": [1 << 62], "strides": [1]}, {"is": "Tensor", "shape": [1] * 65},
+    {"is": "Tensor", "shape": "2"}, {"is": "Tensor", "shape": [2.0]}, {"is": "Tensor", "strides": [-1]},
+    {"is": "Tensor", "start": -4096}, {"is": "Tensor", "start": "0"}, {"is": "Tensor", "input": {}},
+    {"is": "Container", "kind": "set", "count": 0}, {"is": "Container", "kind": "dict", "count": 1, "keys": [None]},
+    {"is": "Value", "value": [1]}, {"is": "Value"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", NO_PARTS, ids=repr)
+def test_what_is_no_part_of_an_output_does_not_arrive(part: Any) -> None:
+    if isinstance(part, dict) and part.get("is") == "Tensor":
+        part = msgspec.to_builtins(GOOD) | part
+    data = msgspec.msgpack.encode({"type": "Called", "output": {"parts": [part]}})
+    with pytest.raises(Malformed):
+        decoder((Called,))(data)
 
 
 def test_memory_cannot_be_made_smaller(regions: tuple[Region, Region]) -> None:
@@ -202,6 +180,6 @@ def test_memory_cannot_be_made_smaller(regions: tuple[Region, Region]) -> None:
 
 @pytest.mark.parametrize("strides", [[0, 0], [1, 1], [1 << 40, 1], [3, 1], [1, 4]])
 def test_strides_are_taken_where_they_can_be(strides: list[int], regions: tuple[Region, Region]) -> None:
-    tree = {**GOOD, "shape": [4, 3], "strides": strides}
+    told = Output((replace(GOOD, shape=(4, 3), strides=tuple(strides)),))
     regions[1].bytes(48)[:48] = torch.arange(12.0).view(torch.uint8)
-    assert torch.equal(rebuilt(tree, regions[1]), torch.arange(12.0).view(4, 3))
+    assert torch.equal(rebuilt(told, regions[1]), torch.arange(12.0).view(4, 3))

@@ -29,7 +29,7 @@ from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
 from forge.task.cases import CaseSpec
 from tests.support.evaltools import RIGHT, ROOT, judge, names_itself, processes_named, statuses, write_problem
-from tests.support.fake_plan import fake_plan
+from tests.support.fake_plan import fake_plan, reported
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -294,7 +294,8 @@ def test_what_a_submission_says_begins_no_line() -> None:
     plan = replace(fake_plan("benchmark"), cases=[CaseSpec(0, "n: 1", {})])
     view = View(Console(file=text, width=200), plan, True)
     time = {"us": 1.0, "bound": said}
-    report: Any = {"modelled": {"cold": time, "warm": time}, "autotuned": [said], "findings": [{"text": said}]}
+    times = {"cold": time, "warm": time}
+    report = reported(modelled=times, autotuned=[said], findings=[{"text": said}])
     for status in (Status.PASS, Status.FAIL):
         words = {"buts": [said], "remarks": [said], "last_words": [said], "trace": said}
         message = f"ValueError: {said}"

@@ -24,16 +24,7 @@ from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from tests.support import prepared
-from tests.support.evaltools import (
-    RIGHT,
-    ROOT,
-    TASK,
-    judge,
-    names_itself,
-    processes_named,
-    statuses,
-    write_problem,
-)
+from tests.support.evaltools import RIGHT, ROOT, TASK, judge, names_itself, processes_named, statuses, write_problem
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long

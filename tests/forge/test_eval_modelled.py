@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,13 +15,15 @@ import triton.language as tl
 
 import cdna
 from cdna.cards import cards
-from cdna.observe.records import take_records
+from cdna.observe.records import LaunchRecord, take_records
 from cdna.profile import profiles, text_lines
+from forge.commands.texts import modelled_text, profile_lines, time_texts
 from forge.commands.torch_profile import torch_lines
+from forge.device.report import Kind, ModelledTime, TimesUs, TorchOperation
 from forge.device.roofline import Roofline
 from forge.judge.operations import watch
-from forge.judge.results import modelled_text, modelled_time, time_texts
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
+from tests.support.fake_plan import reported
 
 pytestmark = pytest.mark.long
 MI300X = cards()["MI300X"]
@@ -114,12 +117,10 @@ def test_profile_of_a_submission_in_torch_names_its_operations_by_line(tmp_path:
 
 
 def test_what_torch_profiles_advise() -> None:
-    def row(kind: str, us: float, calls: int, flops: float = 0, **bytes: int) -> dict:
-        moved = {"read_bytes": 0, "written_bytes": 0, "again_bytes": 0} | bytes
-        where = {"place": "submission.py:7", "name": kind[:2], "kind": kind}
-        return {**where, "calls": calls, "us": {"cold": us}, "flops": flops, **moved}
+    def row(kind: Kind, us: float, calls: int, flops: float = 0, **bytes: int) -> TorchOperation:
+        return TorchOperation("submission.py:7", kind[:2], kind, calls, int(flops), us=TimesUs(us), **bytes)
 
-    def advice(*rows: dict, needed: float | None = None) -> list[str]:
+    def advice(*rows: TorchOperation, needed: float | None = None) -> list[str]:
         return [line for line in torch_lines(list(rows), "cold", "gfx942", needed) if "advice" in line]
 
     assert any(" 5 us move elements" in one for one in advice(row("memory", MI300X.launch_us + 5, 1)))
@@ -143,7 +144,7 @@ def test_what_torch_reads_again_is_the_input_alone() -> None:
         y.add_(1)
         y.add_(1)
         torch.mm(x, x)
-    again = {row["name"]: row["again_bytes"] for row in work.estimates}
+    again = {row.name: row.again_bytes for row in work.estimates}
     assert again == {"sum": 0, "mul": 8192, "add_": 0, "mm": 16384}
 
 
@@ -239,8 +240,8 @@ def test_operations_at_their_roofline() -> None:
         x.view(512, 256).t(), torch.empty(9)
     mm = max(2 * 256 * 256 * 512 / card.peak_tflops("f16") * 1e-6, card.moved_us(2 * 256 * 1024, 2 * 256 * 256))
     us = {name: spent.us for (_, name), spent in work.places.items()}
-    assert us["mm"]["cold"] == pytest.approx(launch_us + mm)
-    assert set(us) == {"mm", "_to_copy"} and us["mm"]["warm"] < us["mm"]["cold"]
+    assert us["mm"].cold == pytest.approx(launch_us + mm)
+    assert set(us) == {"mm", "_to_copy"} and us["mm"].warm < us["mm"].cold
     assert card.peak_tflops("f32") == pytest.approx(163.4, rel=1e-3) and card.peak_tflops("fp8") > 2600
     wide = card.operation_us((0, 0), flops=10**12, kind="f32")
     assert wide == pytest.approx(launch_us + 1e12 / card.peak_tflops("f32") * 1e-6)
@@ -250,14 +251,13 @@ def test_operations_at_their_roofline() -> None:
 
 
 def test_the_slowest_rank_counts() -> None:
-    def of(us: float) -> dict:
-        return {"modelled": {"cold": {"us": us, "bound": "HBM"}}}
+    def of(us: float) -> dict[str, Any]:
+        return {"modelled": dict.fromkeys(("cold", "warm"), {"us": us, "bound": "HBM"})}
 
-    assert modelled_time({"rank 0": of(2.0), "rank 1": of(3.0), "rank 2": {}}, "cold") == {
-        "us": 3.0,
-        "bound": "HBM",
-    }
-    assert modelled_time({"kernels": {}}, "cold") is None and modelled_time({}, "cold") is None
+    ranks = reported(ranks=[of(2.0), of(3.0), {}])
+    assert ranks.slowest("cold") == 1 and ranks.modelled_time("cold") == ModelledTime(3.0, "HBM")
+    assert reported(kernels={}).modelled_time("cold") is None and reported(ranks=[{}, {}]).modelled_time("cold") is None
+    assert profile_lines(ranks, "cold", "gfx942")[0] == "rank 1, the slowest of 3:"
 
 
 HIP = """\
@@ -335,10 +335,7 @@ def test_a_profile_can_be_kept_and_compared(tmp_path: Path) -> None:
     [
         (("benchmark", "--html", "page.html"), "--html goes with mode profile on an emulated device"),
         (("profile", "--trace", "none/t.json"), "--trace none/t.json: cannot be written"),
-        (
-            ("test", "--against", "reference"),
-            "--against goes with mode benchmark, and on an emulated",
-        ),
+        (("test", "--against", "reference"), "--against goes with mode benchmark, and on an emulated"),
     ],
 )
 def test_files_of_a_profile_are_refused_elsewhere(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -352,18 +349,23 @@ def test_a_time_without_some_lines_says_so() -> None:
     """Where no memory was left to record them: in the column, below it, in the JSON file, in a profile."""
     from forge.device.fake_rocm.work import modelled
 
+    def cold_of(record: LaunchRecord) -> ModelledTime:
+        times = modelled([record])
+        assert times is not None
+        return times.cold
+
     x = torch.ones(4096)
     with cdna.device("gfx942"), cdna.counting():
         twice_kernel[(4,)](x, BLOCK=1024)
     record = take_records()[-1]
     assert record.counters is not None
-    whole = modelled([record])["cold"]
-    assert "unrecorded" not in whole and not time_texts(whole) and modelled_text(whole)[0].isdigit()
+    whole = cold_of(record)
+    assert not whole.unrecorded and not time_texts(whole) and modelled_text(whole)[0].isdigit()
     record.counters.unrecorded_lines = 256  # as many as were recorded: 128 read, 128 written
-    lacking = modelled([record])["cold"]
-    assert modelled_text(lacking) == f">{lacking['us']:.4g}"
+    lacking = cold_of(record)
+    assert modelled_text(lacking) == f">{lacking.us:.4g}"
     (said,) = time_texts(lacking)
-    assert said == f"> {lacking['unrecorded']}" and said.startswith("> 0.5 of the lines that a launch asks for")
+    assert said == f"> {lacking.lacking}" and said.startswith("> 0.5 of the lines that a launch asks for")
     assert any("lacking    0.5 of the lines" in line for line in text_lines(profiles([record])[0]))
 
 

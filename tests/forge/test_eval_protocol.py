@@ -91,10 +91,7 @@ def test_the_harness_with_one_leaderboard_case_logs_as_it_does(tmp_path: Path) -
     assert code == 0
     assert keys[:2] == [("benchmark-count", "1"), ("benchmark.0.spec", "n: 6; seed: 3")]
     code, keys, _ = speak(tmp_path, "leaderboard", *args, submission="def custom_kernel(x):\n    return x\n")
-    assert (code, keys) == (
-        0,
-        [("test-count", "1"), ("test.0.status", "fail"), ("test.0.error", "values differ")],
-    )
+    assert (code, keys) == (0, [("test-count", "1"), ("test.0.status", "fail"), ("test.0.error", "values differ")])
 
 
 @pytest.mark.parametrize(

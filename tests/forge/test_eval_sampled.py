@@ -12,18 +12,19 @@ from typing import Any
 import pytest
 import torch
 
+from forge.console import instructions_text, minutes_text
 from forge.device.base import PRODUCTS, ROUNDS
 from forge.judge import operations
 from forge.judge.forecast import Forecast
 from forge.judge.plan import EMULATED_LIMIT_S, sample_of, small_case
-from forge.judge.results import CaseResult, Status, instructions_text, minutes_text
+from forge.judge.results import CaseResult, Status
 from forge.judge.verdict import CaseRun
 from forge.task.cases import CaseSpec
 from forge.task.harness import HARNESSES
 from forge.task.problem import Floors, find_problem
 from tests.forge.test_eval_verdict import OneCase, draws, twice
 from tests.support.evaltools import RIGHT, TASK, judge, run_command, write_problem
-from tests.support.fake_plan import fake_plan
+from tests.support.fake_plan import fake_plan, reported
 
 __all__ = ["draws"]  # a fixture
 LARGE = 4_000_000  # elements: 62,500 workgroups of one wave, of which 29,184 are three rounds
@@ -97,7 +98,7 @@ def test_full_judges_all_of_it(tmp_path: Path) -> None:
 def reports(case: OneCase, run: int, times: int = 1) -> None:
     kernels = {"k": {"wave_instructions": 90 * 10**6 * times, "wave_instructions_run": run * 10**5 * times}}
     kernels["k"] |= {"workgroups": 900, "workgroups_run": run}
-    case.worker.worker.device.case_report = lambda: {"kernels": kernels, "launches": 1}
+    case.worker.worker.device.case_report = lambda: reported(kernels=kernels)
 
 
 def test_a_sample_is_of_two_calls_and_nothing_is_judged(draws: Any) -> None:
@@ -199,7 +200,7 @@ def test_a_forecast_grows_with_the_work() -> None:
     def case(n: int) -> CaseSpec:
         return CaseSpec(0, f"n: {n}", {"n": n})
 
-    done = CaseResult(0, "", Status.PASS, device_report={"kernels": {"k": {"wave_instructions": 19_000_000}}})
+    done = CaseResult(0, "", Status.PASS, device_report=reported(kernels={"k": {"wave_instructions": 19_000_000}}))
     done.elapsed_s, done.calls = 3.0, 3
     assert forecast.text(case(10**6), []) == ""  # nothing is known yet
     forecast.add(case(10**6), done)
@@ -208,7 +209,7 @@ def test_a_forecast_grows_with_the_work() -> None:
     after = [case(10**8), case(10**8)]
     assert forecast.text(case(10**8), after).endswith("about 5 min; about 15 min with the 2 after it")
     tiny = Forecast(forecast.plan)
-    done.device_report["kernels"]["k"]["wave_instructions"] = 1900
+    done.device_report = reported(kernels={"k": {"wave_instructions": 1900}})
     tiny.add(case(100), done)  # three seconds, in which it was compiled
     assert tiny.text(case(10**6), []) == "" and tiny.text(case(10**7), []) == "190 M instructions a call, about 10 min"
     assert (instructions_text(1.25e8), minutes_text(7300), minutes_text(2)) == (
@@ -219,7 +220,9 @@ def test_a_forecast_grows_with_the_work() -> None:
 
 
 def counted(instructions: int, status: Status = Status.PASS, **changes: Any) -> CaseResult:
-    return CaseResult(0, "", status, device_report={"kernels": {"k": {"wave_instructions": instructions}}}, **changes)
+    return CaseResult(
+        0, "", status, device_report=reported(kernels={"k": {"wave_instructions": instructions}}), **changes
+    )
 
 
 def test_a_forecast_is_of_what_was_counted() -> None:
@@ -242,7 +245,7 @@ def test_a_forecast_is_of_what_was_counted() -> None:
 
 def test_a_small_first_case_foretells_no_days() -> None:
     """amd-gemm-rs, eight ranks, one call a case: by its first two cases a list of five minutes came out at 67 hours."""
-    plan = fake_plan("test", floors=Floors("m * n * k", "bf16", None, None))
+    plan = fake_plan("test", floors=Floors("m * n * k", "f16", None, None))
     shapes = [(64, 2880, 2880), (64, 3584, 14336), (512, 3584, 14336), (2048, 8192, 30720), (8192, 8192, 28672)]
     cases = [CaseSpec(0, f"m: {m}; n: {n}; k: {k}", {"m": m, "n": n, "k": k}) for m, n, k in shapes]
     forecast = Forecast(plan)
@@ -284,7 +287,7 @@ def test_the_seconds_of_a_call_are_the_workers(draws: Any, monkeypatch: pytest.M
 def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) -> None:
     case, told = OneCase(twice, fake_plan("benchmark", sample=ROUNDS)), []
     reports(case, run=900)
-    case.run(try_sample=True, whole=lambda report, flops: told.append(report["kernels"]["k"]["wave_instructions"]))
+    case.run(try_sample=True, whole=lambda report, flops: told.append(report.total("wave_instructions")))
     assert told == [90 * 10**6]
 
 
@@ -293,7 +296,7 @@ def test_a_sample_counts_a_case_before_it_is_judged_whole(draws: Any) -> None:
     reports(case, run=300)
     one = CaseRun(case.plan, case.worker, case.referee, CaseSpec(0, "seed: 5", {"seed": 5}))  # type: ignore[arg-type]
     report, _ = one.count()
-    assert report["kernels"]["k"]["wave_instructions"] == 90 * 10**6 and one.result.calls == 0
+    assert report.total("wave_instructions") == 90 * 10**6 and one.result.calls == 0
     os.close(case.memory)
 
 

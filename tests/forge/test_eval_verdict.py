@@ -14,6 +14,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from msgspec import structs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -24,7 +25,7 @@ from forge.judge.memory import make_memory
 from forge.judge.plan import EvalPlan
 from forge.judge.ranks import Ranks
 from forge.judge.referee import Referee
-from forge.judge.results import CaseResult, Status
+from forge.judge.results import CaseResult, Status, TorchWork
 from forge.judge.triton_errors import lacking_format
 from forge.judge.verdict import CaseRun
 from forge.judge.what_ran import AGAIN, look
@@ -33,7 +34,7 @@ from forge.judge.worker_pool import RankAnswer, first_cause
 from forge.task.cases import CaseSpec
 from forge.task.harness import HARNESSES, Repeats
 from forge.task.problem import Floors, Precision
-from tests.support.fake_plan import FakeDevice, fake_plan
+from tests.support.fake_plan import FakeDevice, fake_plan, reported
 
 CALL_NS = 1000
 
@@ -495,10 +496,10 @@ def test_an_imaginary_part_is_part_of_the_error() -> None:
 @pytest.mark.parametrize("us", [0, -1.0, float("nan"), float("inf")])
 def test_a_modelled_time_that_cannot_be_is_none(us: float) -> None:
     time = {"us": us, "bound": "compute"}
-    report: Any = {"kernels": {"k": {"launches": 1}}, "modelled": {"cold": time, "warm": time}}
+    report = reported(kernels={"k": {"launches": 1}}, modelled={"cold": time, "warm": time})
     result = CaseResult(0, "", Status.PASS, device_report=report)
     look(fake_plan("test"), CaseSpec(0, "", {}), result, {0: [RankAnswer(None, 0.0, messages.Called())]})
-    assert "modelled" not in result.device_report
+    assert result.device_report.modelled is None and result.device_report.kernels
 
 
 # ---------------------------------------------------------------- times
@@ -638,7 +639,7 @@ def test_torchs_own_products_are_counted() -> None:
     assert work.flops > 2 * 2 * 3 * 5 * 7 and "add" in work.calls
     with operations.watch(False) as work:
         torch.mm(a, b)
-    assert work.as_dict() == {}
+    assert work.told() == TorchWork()
 
 
 def test_torchs_compiler_is_kept_off_where_it_has_been_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -686,9 +687,9 @@ def test_a_products_terms_are_counted() -> None:
     assert work.by_name == {"_euclidean_dist": 2 * 16 * 8 * 32}
 
 
-def ran(rank: int | None, flops: int, torch_flops: int = 0, **more: int) -> RankAnswer[messages.Called]:
-    report: Any = {"kernels": {"touch": {"launches": 1}}, "flops": flops, **more}
-    return RankAnswer(rank, 0.0, messages.Called(device_report=report, torch_work={"flops": torch_flops}))
+def ran(rank: int | None, flops: int, torch_flops: int = 0, **more: Any) -> RankAnswer[messages.Called]:
+    report = reported(kernels={"touch": {"launches": 1}}, flops=flops, **more)
+    return RankAnswer(rank, 0.0, messages.Called(device_report=report, torch_work=TorchWork(torch_flops)))
 
 
 def doubts(**called: list[RankAnswer[messages.Called]]) -> list[str]:
@@ -711,7 +712,7 @@ def test_launches_that_cannot_have_done_the_work_are_a_but() -> None:
 
 def wrote(rank: int | None = None, **written: int) -> RankAnswer[messages.Called]:
     told = ran(rank, 10**6)
-    return replace(told, answer=replace(told.answer, written=written, host=("a child process",)))
+    return replace(told, answer=structs.replace(told.answer, written=written, host=("a child process",)))
 
 
 def test_an_output_that_the_host_made_is_a_but() -> None:
@@ -732,15 +733,15 @@ def test_an_output_that_the_host_made_is_a_but() -> None:
 def test_an_accounting_that_failed_is_a_but() -> None:
     said = "who wrote its output in call 2 cannot be told: ValueError: gone"
     one = ran(None, 10**6)
-    assert doubts(_0=[one], _1=[replace(one, answer=replace(one.answer, unaccounted="ValueError: gone"))]) == [said]
+    assert doubts(_0=[one], _1=[replace(one, answer=structs.replace(one.answer, unaccounted="ValueError: gone"))]) == [
+        said
+    ]
 
 
 def test_less_time_on_data_that_has_been_seen_is_a_but() -> None:
     def took(us: float) -> list[RankAnswer[messages.Called]]:
-        time: Any = {"us": us, "bound": "HBM"}
-        told = ran(None, 10**6)
-        report: Any = {**told.answer.device_report, "modelled": {"cold": time, "warm": time}}
-        return [replace(told, answer=replace(told.answer, device_report=report))]
+        time = {"us": us, "bound": "HBM"}
+        return [ran(None, 10**6, modelled={"cold": time, "warm": time})]
 
     again = {0: [ran(None, 10**6)], AGAIN: took(4.0), 1: took(5.9)}
     result = CaseResult(0, "", Status.PASS)

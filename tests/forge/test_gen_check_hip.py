@@ -13,10 +13,7 @@ from forge.compile_report.report import archs_of
 from tests.support.prepared import HIP_EXTENSIONS
 from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s")]
 ROOT = Path(__file__).resolve().parents[2]
 TASK = """
 files: [{name: submission.py, source: "@SUBMISSION@"}, {name: reference.py, source: reference.py}]

@@ -60,8 +60,7 @@ def test_the_problems_gpu_picks_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [("triton_gfx942.hip", "triton_gfx942.py"), ("triton.py", "triton_gfx942.py")],
+    ("first", "second"), [("triton_gfx942.hip", "triton_gfx942.py"), ("triton.py", "triton_gfx942.py")]
 )
 def test_two_files_that_claim_one_gpu(tmp_path: Path, first: str, second: str) -> None:
     message = refused(entry(tmp_path, first, second))

@@ -8,13 +8,13 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from forge.commands import generate, handover
 from forge.commands.caveats import notes_for
 from forge.commands.planning import eval_parser, make_plan
+from forge.device.base import Fingerprint
 from forge.generate.pysource import GenerationError
 from forge.generate.skeleton import LANGUAGES, skeleton
 from forge.generate.submission import directives, refusals
@@ -137,22 +137,22 @@ def test_every_leaderboard_says_where_its_deadline_is_from() -> None:
 
 
 def test_next_steps_after_a_pass(tmp_path: Path) -> None:
-    fingerprint = {"torch": "2.13.0+cpu", "python": "3.13.1"}
+    fingerprint = Fingerprint(torch="2.13.0+cpu", python="3.13.1")
     plan = plan_of(tmp_path, HEADER + "import triton\n" + RIGHT)
     lines = handover.next_steps(plan, Path("my file.py"), fingerprint)
     assert lines[0].startswith("leaderboard amd-fp8-mm: closed since 2025-09-02")
     command = "popcorn-cli submit 'my file.py' --leaderboard amd-fp8-mm --gpu MI300 --mode leaderboard --no-tui"
     assert lines[1].startswith(f"to submit: {command} --output there.txt; then eval.py import there.txt")
     assert "torch 2.10.0+rocm7.1 (here 2.13.0+cpu)" in lines[2] and "Python 3.12 (here 3.13.1)" in lines[2]
-    same: dict[str, Any] = {"torch": "2.10.1", "python": "3.11.2"}
+    same = Fingerprint(torch="2.10.1", python="3.11.2")
     assert not any("torch" in text or "Python" in text for text in handover.differences(plan, same))
     ours = replace(plan, problem=find_problem("swiglu-fp8"))
-    assert handover.next_steps(ours, Path("x.py"), {}) == [
+    assert handover.next_steps(ours, Path("x.py"), Fingerprint()) == [
         "swiglu-fp8 is no leaderboard: there is nowhere to submit it"
     ]
     write_problem(tmp_path / "problem")
     theirs = replace(plan, problem=find_problem(tmp_path / "problem"))
-    assert "whether it is open is not known here" in handover.next_steps(theirs, Path("x.py"), {})[0]
+    assert "whether it is open is not known here" in handover.next_steps(theirs, Path("x.py"), Fingerprint())[0]
 
 
 SET = """\
@@ -175,7 +175,7 @@ def test_an_owners_set_file_tells_the_leaderboard(gpus: str, header: str, says: 
     write_problem(tmp_path / "toys" / "twice")
     (tmp_path / "toys.yaml").write_text(SET.replace("GPUS", gpus))
     plan = plan_of(tmp_path, header + "import triton\n" + RIGHT, str(tmp_path / "toys" / "twice"))
-    lines = handover.next_steps(plan, Path("x.py"), {"torch": "2.13.0"})
+    lines = handover.next_steps(plan, Path("x.py"), Fingerprint(torch="2.13.0"))
     assert says in " ".join(lines), lines
     if "--gpu" in says:
         assert lines[0] == f"leaderboard toy-twice: closed since 2025-11-29 06:59 UTC ({tmp_path / 'toys.yaml'})"

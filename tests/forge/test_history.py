@@ -14,11 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from forge.commands import history, planning
 from forge.commands.against import Pair
-from forge.history import noise, popcorn, report, schema
+from forge.history import noise, popcorn, report
+from forge.history.document import Document, read_document, read_result, schema, to_json
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
 from forge.judge.results import CaseResult, Stats, Status
@@ -58,7 +60,7 @@ def case(spec: str = "n: 7; seed: 1", us: float | None = 4.0, **values: Any) -> 
 
 def document(name: str = "toy", submission: bytes = CODE, **values: Any) -> dict[str, Any]:
     return {
-        "schema": 1,
+        "schema": 2,
         "mode": "benchmark",
         "verdict": "pass",
         "problem": {"name": name},
@@ -72,6 +74,14 @@ def document(name: str = "toy", submission: bytes = CODE, **values: Any) -> dict
             "time": "2026-01-02T03:04:05+00:00",
         },
     } | values
+
+
+def typed(value: dict[str, Any]) -> Document:
+    return read_document(json.dumps(value), "a test's")
+
+
+def keep(store: History, value: dict[str, Any], *submissions: bytes) -> int:
+    return store.keep(typed(value), *submissions)
 
 
 def measured(us: float) -> dict[str, Any]:
@@ -114,8 +124,7 @@ def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> N
     assert (entry.mode, entry.verdict, entry.times, entry.device) == ("benchmark", "pass", "modelled", "gfx942")
     assert entry.score_us and entry.submission and store.submission(entry.submission) == KERNEL.encode()
     kept_document = store.document(entry.id)
-    schema.check_result(kept_document, "the history's")
-    assert kept_document["cases"][0]["report"]["kernels"]["double"]["wave_instructions"] > 0
+    assert kept_document.cases[0].device_report.kernels["double"].wave_instructions > 0
 
     assert run_command(*words, "--no-history", cwd=tmp_path, XDG_DATA_HOME=data).returncode == 0
     assert len(store.entries()) == 1
@@ -129,7 +138,7 @@ def test_a_failing_run_is_kept_as_well(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_submission_is_kept_once(kept: History) -> None:
-    assert [kept.keep(document(), CODE), kept.keep(document(), CODE)] == [1, 2]
+    assert [keep(kept, document(), CODE), keep(kept, document(), CODE)] == [1, 2]
     with sqlite3.connect(kept.path) as connection:
         assert connection.execute("SELECT count(*) FROM submissions").fetchone() == (1,)
 
@@ -139,7 +148,7 @@ def test_a_submission_is_kept_once(kept: History) -> None:
 
 def spoilt(kind: str, path: Path) -> bytes:
     """A history that cannot be used; its bytes."""
-    History(path).keep(document(), CODE)
+    keep(History(path), document(), CODE)
     if kind == "half":
         path.write_bytes(path.read_bytes()[:5000])
     elif kind == "text":
@@ -166,7 +175,7 @@ def test_a_history_that_cannot_be_used_is_one_line_and_left_as_it_is(
 ) -> None:
     before = spoilt(kind, kept.path)
     assert text in line_of(capsys, "history")
-    history.remember(document(), CODE)  # as eval.py does at its end
+    history.remember(typed(document()), CODE)  # as eval.py does at its end
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and said[0].startswith("eval.py: warning: this run is not in the history") and text in said[0]
     assert kept.path.read_bytes() == before
@@ -175,7 +184,7 @@ def test_a_history_that_cannot_be_used_is_one_line_and_left_as_it_is(
 def test_a_history_in_a_folder_that_cannot_be_written(kept: History) -> None:
     kept.path.parent.parent.write_text("a file where the folder should be")
     with pytest.raises(HistoryError, match="cannot be written"):
-        kept.keep(document(), CODE)
+        keep(kept, document(), CODE)
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +200,8 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_eval_writes_is_as_the_schema_says(tmp_path: Path) -> None:
     _, result = judge(tmp_path, RIGHT, "test")
-    schema.check_result(result, "out.json")
+    said = jsonschema.Draft202012Validator(schema())
+    said.validate(result)
     done = run_command(
         "benchmark",
         tmp_path / "problem",
@@ -204,17 +214,21 @@ def test_what_eval_writes_is_as_the_schema_says(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert schema.read_result(tmp_path / "a.json")["against"]["name"] == "reference"
+    text = (tmp_path / "a.json").read_text()
+    said.validate(json.loads(text))
+    assert to_json(read_result(tmp_path / "a.json")) == text and json.loads(text)["against"]["name"] == "reference"
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 2}, "results of schema 2, and this forge reads 1"),
-        ({"verdict": "fine"}, "$.verdict: 'fine' is not one of"),
-        ({"cases": [{"index": 0}]}, "$.cases[0]: 'spec' is a required property"),
+        ({"schema": 3}, "results of schema 3, and this forge reads 1 and 2"),
+        ({"verdict": "fine"}, "Invalid enum value 'fine' - at `$.verdict`"),
+        ({"cases": [{"index": 0}]}, "missing required field `spec` - at `$.cases[0]`"),
         ({"cases": [case(status="lucky")]}, "$.cases[0].status"),
+        ({"cases": [case(report={"ranks": 3})]}, "$.cases[0].report.ranks"),
         ({"fingerprint": {}}, "$.fingerprint"),
+        ({"schema": 1, "cases": [case(report={"modelled": {"cold": {"unrecorded": "much"}}})]}, "could not convert"),
     ],
 )
 def test_a_results_file_that_fails_its_schema(
@@ -231,21 +245,41 @@ def test_a_results_file_that_fails_its_schema(
 def test_every_key_of_the_schema_is_documented() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "history.md").read_text()
     listed = set(re.findall(r"`([a-z0-9_]+)`", text))
-    assert schema.schema()["properties"].keys() | schema.schema()["$defs"]["case"]["properties"].keys() <= listed
+    parts = schema()["$defs"]
+    assert parts["Document"]["properties"].keys() | parts["CaseResult"]["properties"].keys() <= listed
+
+
+def test_a_document_of_version_1_is_read(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its ranks had keys, and what a time lacks was told in words."""
+    ranks = [case(us=us)["report"] for us in (3.0, 5.0)]
+    ranks[1]["modelled"]["cold"]["unrecorded"] = "0.5 of the lines that a launch asks for could not be recorded"
+    report = {f"rank {rank}": one for rank, one in enumerate(ranks)}
+    before = document(schema=1, cases=[case(report=report, accuracy={"rel_l2": "inf"})])
+    read = typed(before)
+    (one,) = read.cases
+    assert [len(part.kernels) for part in one.device_report.by_rank] == [1, 1] and one.accuracy is not None
+    time = one.modelled_time("cold")
+    assert time is not None and (time.us, time.unrecorded, one.accuracy.rel_l2) == (5.0, 0.5, math.inf)
+    assert time.lacking.startswith("0.5 of the lines")
+    written = json.loads(to_json(read))
+    assert written["schema"] == 2 and written["cases"][0]["accuracy"]["rel_l2"] == "inf"
+    assert len(written["cases"][0]["report"]["ranks"]) == 2 and typed(written) == read
+    keep(kept, before, CODE)
+    assert run("history", "1") == 0 and re.search(r"n=7 seed=1 +pass +5", capsys.readouterr().out)
 
 
 # ---------------------------------------------------------------- history and compare
 
 
 def test_runs_are_listed_and_shown(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
-    kept.keep(document(), CODE)
-    kept.keep(document("other"), b"2")
+    keep(kept, document(), CODE)
+    keep(kept, document("other"), b"2")
     assert run("history") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[3] for line in lines[1:3]] == ["toy", "other"]
     assert run("history", "toy") == 0 and "other" not in capsys.readouterr().out
     assert run("history", "last-1", "-o", "back.py", "--json", "back.json") == 0
-    assert Path("back.py").read_bytes() == CODE and schema.read_result(Path("back.json")) == document()
+    assert Path("back.py").read_bytes() == CODE and read_result(Path("back.json")) == typed(document())
     assert "no run 9 in the history" in line_of(capsys, "history", "9")
     assert "the history has 2 runs" in line_of(capsys, "compare", "last", "last-2")
 
@@ -261,8 +295,8 @@ def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.Captur
     finding = {"text": "race in LDS"}
     slower = document()
     slower["cases"][0]["report"]["findings"] = [finding]
-    kept.keep(slower, CODE)
-    kept.keep(faster, CODE + b"# faster\n")
+    keep(kept, slower, CODE)
+    keep(kept, faster, CODE + b"# faster\n")
     assert run("compare", "1", "2") == 0
     text = capsys.readouterr().out
     assert "0.75" in text and "1 of 1 cases differ" in text
@@ -272,10 +306,10 @@ def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.Captur
 
 @pytest.mark.parametrize("key", ["triton", "model"])
 def test_what_the_model_alone_changed_is_said(kept: History, capsys: pytest.CaptureFixture[str], key: str) -> None:
-    kept.keep(document(), CODE)
+    keep(kept, document(), CODE)
     newer = copy.deepcopy(document(cases=[case(us=5.0)]))
     newer["fingerprint"][key] = "9.9"
-    kept.keep(newer, CODE)
+    keep(kept, newer, CODE)
     assert run("compare", "1", "2") == 0
     text = capsys.readouterr().out
     assert f"not by the kernels alone: {key} changed as well" in text and "same, byte for byte" in text
@@ -287,7 +321,7 @@ def test_the_model_is_known_by_all_that_makes_times(tmp_path: Path) -> None:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def model() -> str:
-        asks = "from forge.device import resolve; print(resolve('gfx942', 'gfx942').fingerprint()['model'])"
+        asks = "from forge.device import resolve; print(resolve('gfx942', 'gfx942').fingerprint().model)"
         return subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, capture_output=True, text=True).stdout
 
     known = {model()}
@@ -304,16 +338,16 @@ def test_the_model_is_known_by_all_that_makes_times(tmp_path: Path) -> None:
 
 
 def test_modelled_and_measured_have_no_ratio(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
-    kept.keep(document(), CODE)
-    kept.keep(measured(8.0), CODE)
+    keep(kept, document(), CODE)
+    keep(kept, measured(8.0), CODE)
     assert run("compare", "1", "2") == 0
     text = capsys.readouterr().out
     assert "no ratio: A's times are modelled, B's are measured" in text and not re.search(r"4 +8 +2", text)
 
 
 def test_single_measured_runs_are_not_called_real(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
-    kept.keep(measured(4.0), CODE)
-    kept.keep(measured(8.0), CODE)
+    keep(kept, measured(4.0), CODE)
+    keep(kept, measured(8.0), CODE)
     assert run("compare", "1", "2") == 0
     text = capsys.readouterr().out
     assert "B / A 2.0000" in text and "--rounds 6" in text
@@ -332,7 +366,7 @@ def test_what_cannot_be_compared(
     kept: History, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
 ) -> None:
     for one in (document(), document("other"), document(cases=[case("n: 8; seed: 1")])):
-        kept.keep(one, CODE)
+        keep(kept, one, CODE)
     assert text in line_of(capsys, "compare", *words)
 
 
@@ -363,7 +397,7 @@ def test_rounds_take_turns_and_each_side_keeps_its_times(
     monkeypatch.setattr(planning, "resolve", lambda *_: gpu)
     faster = CODE + b"# faster\n"
     for text in (CODE, faster):
-        kept.keep(document("amd-fp8-mm", text, cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), text)
+        keep(kept, document("amd-fp8-mm", text, cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), text)
     assert run("compare", "1", "2", "--rounds", "6", "--device", "rocm", "--cases", "0") == 0
     said = capsys.readouterr().out
     assert first == [CODE, faster] * 3
@@ -372,7 +406,7 @@ def test_rounds_take_turns_and_each_side_keeps_its_times(
 
 def test_rounds_need_a_gpu(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        kept.keep(document("amd-fp8-mm", cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), CODE)
+        keep(kept, document("amd-fp8-mm", cases=[case("m: 64; n: 64; k: 128; seed: 6635")]), CODE)
     assert run("compare", "1", "2", "--rounds", "6", "--device", "gfx942") == 2
     assert capsys.readouterr().err.startswith("eval.py: --rounds: this machine has no GPU to measure on")
 
@@ -384,8 +418,8 @@ def page(kept: History, tmp_path: Path) -> Path:
     for us in (5.0, 4.0):
         floor = {"flops": 1e9, "hbm_bytes": 1e6, "light_us": 0.5, "bound": "memory"}
         cases = [case("m: 64; n: 64; k: 128; seed: 6635", us, floor=floor), case("m: 96; n: 1; k: 1; seed: 2", us * 2)]
-        kept.keep(document("amd-fp8-mm", cases=cases, notes=["a <note>"]), CODE)
-    kept.keep(document("amd-fp8-mm", cases=[case(us=77.0)]), CODE)  # of other cases: not in the same line
+        keep(kept, document("amd-fp8-mm", cases=cases, notes=["a <note>"]), CODE)
+    keep(kept, document("amd-fp8-mm", cases=[case(us=77.0)]), CODE)  # of other cases: not in the same line
     assert run("report", "2", "-o", tmp_path / "report.html") == 0
     return tmp_path / "report.html"
 
@@ -429,7 +463,7 @@ def test_the_page_of_what_went_wrong(kept: History, tmp_path: Path) -> None:
     sample = case("n: 10", status="sampled", buts=["a sample: 3 of 9 workgroups"], remarks=["odd"])
     pages = []
     for cases in ([], [long, wrong, sample]):
-        kept.keep(document(cases=cases, verdict="fail"), CODE)
+        keep(kept, document(cases=cases, verdict="fail"), CODE)
         assert run("report", "last", "-o", tmp_path / "page.html") == 0
         pages.append((tmp_path / "page.html").read_text())
     assert "No case ran." in pages[0] and "No case ran." not in pages[1]
@@ -443,14 +477,14 @@ def test_the_page_of_what_went_wrong(kept: History, tmp_path: Path) -> None:
 def test_a_submission_in_torch_alone_has_no_parts_to_plot() -> None:
     """Its modelled time is torch's roofline: no unit of a kernel is in it."""
     time = {"us": 5.2, "bound": "torch", "parts_us": {}, "torch_us": {"mul": 5.2}}
-    case = {"index": 0, "spec": "n: 1", "report": {"modelled": {"cold": time, "warm": time}}}
-    assert _parts_plot({"cases": [case], "harness": "amd"}) == ""
+    case = {"index": 0, "spec": "n: 1", "status": "pass", "report": {"modelled": {"cold": time, "warm": time}}}
+    assert _parts_plot(typed(document(cases=[case]))) == ""
 
 
 def test_a_report_of_nothing(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the history has 0 runs" in line_of(capsys, "report")
     assert "no run of amd-fp8-mm" in line_of(capsys, "report", "amd-fp8-mm")
-    kept.keep(document(), CODE)
+    keep(kept, document(), CODE)
     assert "cannot be written" in line_of(capsys, "report", "-o", "no/such/folder/page.html")
 
 
@@ -525,8 +559,8 @@ def test_both_formats_say_the_same() -> None:
 
 
 def test_predicted_measured_here_measured_there(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
-    kept.keep(document("amd-fp8-mm", not_official=""), CODE)
-    kept.keep(measured(8.0) | {"problem": {"name": "amd-fp8-mm"}}, CODE)
+    keep(kept, document("amd-fp8-mm", not_official=""), CODE)
+    keep(kept, measured(8.0) | {"problem": {"name": "amd-fp8-mm"}}, CODE)
     Path("there.txt").write_text(SHOWN)
     assert run("import", "there.txt") == 0
     text = capsys.readouterr().out
@@ -696,7 +730,7 @@ def test_cases_predicted_and_measured_there_stand_beside_each_other(
 ) -> None:
     predicted = document("amd-fp8-mm", not_official="")
     predicted["cases"][0]["spec"] = "m: 64; n: 64; k: 128; seed: 1"  # another order than the report's
-    kept.keep(predicted, CODE)
+    keep(kept, predicted, CODE)
     Path("mine.py").write_bytes(CODE)
     Path("there.txt").write_text(REPORTED, encoding="utf-16")  # as PowerShell redirects
     assert "does not say of which leaderboard" in line_of(capsys, "import", "there.txt")

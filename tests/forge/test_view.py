@@ -11,7 +11,7 @@ import pytest
 from forge.commands.view import Console, View
 from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec
-from tests.support.fake_plan import fake_plan
+from tests.support.fake_plan import fake_plan, reported
 
 ERROR: dict[str, Any] = {
     "message": "NameError: no (submission.py:3, in custom_kernel)",
@@ -38,7 +38,7 @@ def test_last_words_do_not_say_again_what_was_found(printed: Any) -> None:
     finding = "add on gfx942: bounds: writes 4 bytes at 0x7f5510, 0 bytes past the end of `x`\n  at `store` (a.hip:3)"
     words = [f"cdna: {line}"[:50] for line in finding.replace("7f5510", "7f66").splitlines()]
     result = CaseResult(0, "n: 0", Status.FAIL, "mismatch", last_words=[*words, "mine", "at", *words, "mine"])
-    result.device_report = {"findings": [{"text": finding}]}
+    result.device_report = reported(findings=[{"text": finding}])
     lines = printed(result)
     assert sum("past the end" in line for line in lines) == 1 and sum("a.hip:3" in line for line in lines) == 1
     assert lines[lines.index("last words:") + 1 :][:2] == ["| mine (2 times)", "| at"]
@@ -62,7 +62,7 @@ def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
 
 def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
     def found(n: int, *texts: str) -> CaseResult:
-        report = {"findings": [{"text": text} for text in texts]}
+        report = reported(findings=[{"text": text} for text in texts])
         return CaseResult(n, f"n: {n}", Status.PASS, device_report=report)
 
     first, again = (

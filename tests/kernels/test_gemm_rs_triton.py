@@ -71,7 +71,7 @@ def test_nothing_but_tiles_and_flags_crosses_the_links(submission: Path, tmp_pat
     done = run_command("benchmark", PROBLEM, *options, "--no-history", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "out.json").read_text())["cases"][0]["report"]
-    sent = [report[f"rank {rank}"]["kernels"]["gemm_rs_kernel"]["work"]["link_write_bytes"] for rank in (0, 1)]
+    sent = [report["ranks"][rank]["kernels"]["gemm_rs_kernel"]["work"]["link_write_bytes"] for rank in (0, 1)]
     assert sent == [m // 2 * 256 * 2 + tiles * 64] * 2
 
 

@@ -20,8 +20,7 @@ EACH = [(rmsnorm, RMSNORM), (swiglu, SWIGLU), (skinny, SKINNY)]
 FP8 = torch.float8_e4m3fnuz
 # The values of e4m3fnuz from its definition: bias 8, codes 1-7 subnormal, no infinity. Code 0x80 is NaN.
 FP8_VALUES = torch.tensor(
-    [math.ldexp(c, -10) if c < 8 else math.ldexp(8 + c % 8, c // 8 - 11) for c in range(128)],
-    dtype=torch.float64,
+    [math.ldexp(c, -10) if c < 8 else math.ldexp(8 + c % 8, c // 8 - 11) for c in range(128)], dtype=torch.float64
 )
 
 

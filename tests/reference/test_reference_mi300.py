@@ -70,13 +70,7 @@ def test_floors_give_the_speed_of_light(problem: Problem) -> None:
 
 def test_fp8_mm_draws_column_major_operands() -> None:
     a, b, a_scale, b_scale, c = generate(fp8_mm, FP8)
-    assert [tuple(t.shape) for t in (a, b, a_scale, b_scale, c)] == [
-        (33, 300),
-        (257, 300),
-        (33, 3),
-        (3, 3),
-        (33, 257),
-    ]
+    assert [tuple(t.shape) for t in (a, b, a_scale, b_scale, c)] == [(33, 300), (257, 300), (33, 3), (3, 3), (33, 257)]
     assert [t.stride() for t in (a, b, a_scale, b_scale, c)] == [(1, 33), (1, 257), (1, 33), (1, 3), (257, 1)]
     assert {a.dtype, b.dtype} == {torch.float8_e4m3fnuz}
     assert {a_scale.dtype, b_scale.dtype} == {torch.float32} and c.dtype == torch.bfloat16

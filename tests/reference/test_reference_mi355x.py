@@ -356,7 +356,7 @@ def test_the_probe_tells_each_cache_of_mixed_mla_from_what_leaves_something_out(
     ("stated", "said"),
     [
         ("{rel_l2: 0.3, probe_rel_l2: 0.05}", "'probe_rel_l2' asks for 'input'"),
-        ("{rel_l2: 0.3, input: 0, probe_rel_l2: 0}", "must be above 0"),
+        ("{rel_l2: 0.3, input: 0, probe_rel_l2: 0}", "Expected `float` > 0.0 - at `..probe_rel_l2`"),
         ("{rel_l2: 0.3, input: 0, probe: 0.05}", "unknown key 'probe' "),
     ],
 )

@@ -157,22 +157,12 @@ def run_command(
             imports=imports_of(submission) if source else [], script=str(script),
         )  # fmt: skip
     return subprocess.run(
-        [sys.executable, str(script), *words],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
+        [sys.executable, str(script), *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout
     )
 
 
 def judge(
-    folder: Path,
-    submission: str,
-    mode: str = "test",
-    *options: str,
-    problem: Path | None = None,
-    prepared: bool = True,
+    folder: Path, submission: str, mode: str = "test", *options: str, problem: Path | None = None, prepared: bool = True
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """A submission's source, judged on an emulated device: (the command's end, its JSON)."""
     problem = problem or write_problem(folder / "problem")

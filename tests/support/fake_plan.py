@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from forge.device.report import CaseReport, DeviceReport
 from forge.judge.plan import EvalPlan
 from forge.task.harness import HARNESSES, Harness
 from forge.task.problem import Floors, Precision, Problem
@@ -16,8 +19,8 @@ class FakeDevice:
     def __init__(self, emulated: bool = True) -> None:
         self.emulated, self.sampling = emulated, False
 
-    def case_report(self) -> dict[str, Any]:
-        return {}
+    def case_report(self) -> DeviceReport:
+        return DeviceReport()
 
     def set_checks(self, which: str) -> None:
         pass
@@ -36,6 +39,11 @@ class FakeDevice:
 
     def is_device_fault(self, error: BaseException) -> bool:
         return False
+
+
+def reported(**parts: Any) -> CaseReport:
+    """As a file has it."""
+    return msgspec.convert(parts, CaseReport)
 
 
 def fake_plan(

@@ -21,16 +21,7 @@ from cdna.errors import NotEmulated
 from forge.device.fake_rocm import capturing, tags
 
 GLOO_DTYPES = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int8,
-        torch.uint8,
-        torch.int32,
-        torch.int64,
-    }
+    {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64}
 )
 # How each other dtype is added up. RCCL has no 16-bit integers; they are here because they cost nothing.
 ACCUMULATORS = {

@@ -27,10 +27,7 @@ LIKE = (
     (torch.Tensor, "new_empty new_empty_strided new_ones new_zeros new_full"),
 )
 # Take values, which may be a tensor.
-FROM_VALUES = (
-    (torch, "tensor as_tensor asarray sparse_coo_tensor sparse_csr_tensor"),
-    (torch.Tensor, "new_tensor"),
-)
+FROM_VALUES = ((torch, "tensor as_tensor asarray sparse_coo_tensor sparse_csr_tensor"), (torch.Tensor, "new_tensor"))
 FROM_MEMORY = ((torch, "from_numpy frombuffer from_file"),)
 
 # Make a tensor of nothing, or of zeros, whose memory the host need not have before it is written.

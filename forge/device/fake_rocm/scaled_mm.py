@@ -10,10 +10,7 @@ from cdna.errors import NotEmulated
 from forge.device.cards import CARDS
 
 # What the matrix cores multiply, by a card's fp8_format.
-FP8 = {
-    "fnuz": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
-    "ocp": (torch.float8_e4m3fn, torch.float8_e5m2),
-}
+FP8 = {"fnuz": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz), "ocp": (torch.float8_e4m3fn, torch.float8_e5m2)}
 
 
 def scaled_mm(

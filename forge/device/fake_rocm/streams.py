@@ -32,11 +32,7 @@ class Event:
     """torch.cuda.Event."""
 
     def __init__(
-        self,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> None:
         self.enable_timing = enable_timing
         self.device = tags.gpu(tags.current.index)

@@ -30,10 +30,10 @@ def test_launch_and_report() -> None:
     device.case_report()
     x = torch.randn(200, device=triton.runtime.driver.active.get_active_torch_device())
     assert x.is_cuda and torch.equal(double(x), x * 2) and torch.equal(double(x[1:]), x[1:] * 2)
-    report = device.case_report()["kernels"]["_double_kernel"]
-    assert report["launches"] == 2 and report["grid"] == (4, 1, 1)
-    assert report["wave_instructions"] == sum(report["by_unit"].values()) > 0
-    assert device.case_report() == {}
+    report = device.case_report().kernels["_double_kernel"]
+    assert report.launches == 2 and report.grid == (4, 1, 1)
+    assert report.wave_instructions == sum(report.by_unit.values()) > 0
+    assert device.case_report().empty
 
 
 def test_in_a_thread() -> None:

@@ -1,0 +1,109 @@
+"""What is said of launches, as plain data: in Python, in files, from one process to another."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+
+class ModelledTime(Struct, frozen=True, omit_defaults=True):
+    """A modelled duration; never a measurement."""
+
+    us: float
+    bound: str  # what it is spent on: model.py
+    parts_us: dict[str, float] = {}  # what each bound alone would take
+    cycles: float = 0.0  # of the replay
+    mhz: float = 0.0  # at which they pass
+    clock: str = ""  # boost, or sustained where power lowers it
+    unrecorded: float = 0.0  # share of the lines asked for that are not in it, for want of memory: too short a time
+    others_cycles: float = 0.0  # of one launch's replay as if no workgroup did much more than the others
+    kernels_us: float | None = None  # where operations that are not emulated are in it: the part of kernels
+    torch_us: dict[str, float] = {}  # and theirs by name, at the card's roofline
+
+    def rounded(self) -> ModelledTime:
+        """For people and files."""
+        parts_us, torch_us = ({name: round(us, 3) for name, us in by.items()} for by in (self.parts_us, self.torch_us))
+        numbers = {"us": round(self.us, 3), "cycles": round(self.cycles), "mhz": round(self.mhz)}
+        return replace(self, parts_us=parts_us, torch_us=torch_us, **numbers)
+
+    @property
+    def lacking(self) -> str:
+        """What to say of a time without some of a launch's lines; "" of a whole one."""
+        text = "of the lines that a launch asks for could not be recorded for want of memory: too short a time"
+        return f"{self.unrecorded:.2g} {text}" if self.unrecorded else ""
+
+
+def added(times: Iterable[ModelledTime]) -> ModelledTime:
+    """One after the other; the bound is the one that most of the time goes to."""
+    us = cycles = mhz = unrecorded = kernels_us = 0.0
+    clock, parts_us, by_bound, torch_us = "boost", dict[str, float](), dict[str, float](), dict[str, float]()
+    for one in times:
+        us += one.us
+        cycles += one.cycles
+        kernels_us += one.us if one.kernels_us is None else one.kernels_us
+        mhz = min(mhz or one.mhz, one.mhz)
+        clock = "sustained" if one.clock == "sustained" else clock
+        unrecorded = max(unrecorded, one.unrecorded)  # of the one that lacks most
+        for total, parts in ((parts_us, one.parts_us), (torch_us, one.torch_us), (by_bound, {one.bound: one.us})):
+            for name, part_us in parts.items():
+                total[name] = total.get(name, 0.0) + part_us
+    bound = max(by_bound, key=lambda name: by_bound[name], default="")
+    own_us = kernels_us if torch_us else None
+    return ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, kernels_us=own_us, torch_us=torch_us)
+
+
+class Finding(Struct, frozen=True):
+    """Something a check found, once for each source line and tensor; `count` says how often it did."""
+
+    kind: str = ""
+    kernel: str = ""
+    arch: str = ""
+    message: str = ""
+    instruction: str = ""  # its text
+    source: str = ""  # file:line
+    workgroup: tuple[int, int, int] | None = None
+    wave: int | None = None
+    lane: int | None = None
+    address: int | None = None  # of memory, or a byte of LDS
+    tensor: str = ""  # name and extent, where known
+    other_instruction: str = ""  # the other one, of a race or a missing wait
+    count: int = 1
+
+    def __str__(self) -> str:
+        where = ""
+        if self.workgroup is not None:
+            where = f", workgroup {self.workgroup}, wave {self.wave}"
+            where += f", lane {self.lane}" if self.lane is not None else ""
+        where += f", the first of {self.count}" if self.count > 1 else ""
+        what = f"{self.kernel} on {self.arch}: {self.kind}: {self.message}"
+        text = self.source_text
+        place = f"\n  at `{self.instruction}` ({self.source}){where}" if self.instruction else ""
+        return what + place + (f"\n  | {text}" if text else "")
+
+    @property
+    def source_text(self) -> str:
+        """The line that `source` names; "" where its file cannot be read."""
+        file, _, line = self.source.rpartition(":")
+        return linecache.getline(file, int(line)).strip() if file and line.isdecimal() else ""
+
+
+class Gain(Struct, frozen=True):
+    """What one reason at one line costs."""
+
+    place: str  # file:line
+    reason: str  # of counters' REASONS, or one of profile/gains.py's CAUSES
+    us: float  # that the launch would be faster without it, modelled
+
+
+class Advice(Struct, frozen=True):
+    """One thing to change."""
+
+    rule: str  # its name: idle CUs, tail, bank conflicts, ...
+    text: str
+    place: str = ""  # the source line, where one is to blame
+
+    def __str__(self) -> str:
+        return self.text
