@@ -16,6 +16,7 @@ from forge.console import CONTROL, harmless, number
 from forge.judge.compilers import compiled_with
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.verdict import CHECKED, SMALL_INSTRUCTIONS
 from forge.task.cases import CaseSpec, case_text
 from forge.task.score import Work, published_scores, rank_score
 
@@ -30,6 +31,7 @@ STYLES = {
     Status.NOT_RUN: "dim",
 }
 BUT, STATUS_WIDTH = "pass, but", 9
+UNSEEN = "what they do not see: docs/emulated-device.md"
 PLACES = re.compile(r"/run\d+/|0x[0-9a-f]+")  # that differ from case to case
 
 
@@ -249,6 +251,9 @@ class View:
         once, times = len(set(found)), f", {len(found)} times in all" if len(set(found)) < len(found) else ""
         checks = f", {once} finding{'s' * (once > 1)} of the device's checks{times}" if found else ""
         self.print(f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}", verdict_style(run))
+        large = any(case.device_report.total("wave_instructions") > SMALL_INSTRUCTIONS for case in run.cases)
+        if large and self.plan.calls > 1 and getattr(self.plan.device, "checks", "report:none") != "report:none":
+            self.print(f"checks: first calls, all of small cases, one in {1 / CHECKED:g} of others; {UNSEEN}", "dim")
         for text in run.buts:
             self.print(f"but {text}", "yellow")
         for text in run.warnings:

@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 44_412,
     "docs": 3_930,
-    "forge": 24_939,
+    "forge": 24_944,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_151,
+    "tests": 43_160,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/binary/encodings.txt"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from forge.commands.view import Console, View
+from forge.device.report import CaseReport, KernelReport
 from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec
 from tests.support.fake_plan import fake_plan, reported
@@ -24,6 +25,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Any:
     def lines(*results: CaseResult) -> list[str]:
         plan = replace(fake_plan("test"), cases=[CaseSpec(n, f"n: {n}", {"n": n}) for n in range(len(results))])
         monkeypatch.setattr(plan.device, "label", "emulated gfx942", raising=False)
+        monkeypatch.setattr(plan.device, "checks", "report:all", raising=False)
         text = io.StringIO()
         view = View(Console(file=text), plan, show_output=False)
         for result in results:
@@ -42,6 +44,13 @@ def test_last_words_do_not_say_again_what_was_found(printed: Any) -> None:
     lines = printed(result)
     assert sum("past the end" in line for line in lines) == 1 and sum("a.hip:3" in line for line in lines) == 1
     assert lines[lines.index("last words:") + 1 :][:2] == ["| mine (2 times)", "| at"]
+
+
+@pytest.mark.parametrize(("instructions", "said"), [(100, 0), (1_000_000, 1)])
+def test_what_checks_have_not_looked_at(printed: Any, instructions: int, said: int) -> None:
+    report = CaseReport(kernels={"k": KernelReport(1, instructions)})
+    result = CaseResult(0, "n: 0", Status.PASS, device_report=report)
+    assert sum(line.startswith("checks: ") for line in printed(result)) == said
 
 
 def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
