@@ -200,7 +200,8 @@ def made(seed: int) -> Made:
         + "    return output\n"
     )
     words = ", ".join([f"{answer} ({call})", *(f"{piece} {when}" for piece, when in pieces)])
-    honest = answer == "own kernel" or (answer, call) == ("a kept answer", "the first")  # which then is not kept
+    kept_once = answer == "a kept answer" and call in ("the first", "each other")  # of three calls: then it is not kept
+    honest = answer == "own kernel" or kept_once
     names = (answer, *dict.fromkeys(piece for piece, _ in pieces))
     return Made(seed, names, words, source, honest, all(p in HARMLESS for p, _ in pieces), probe)
 
