@@ -15,6 +15,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 SIGNATURE = r'^(?!(?:static|return|typedef|template)\b)(?:extern "C" )?\w[\w:<>, ]*?[ *&]+(\w+)\([^{};]*\)(?: const)?'
 PROTOTYPE, DEFINITION = (re.compile(SIGNATURE + end, re.MULTILINE) for end in (";", r" \{"))
 VARIABLE = re.compile(r'^ *extern (?!"C")[^=({;\n]*?(\w+);', re.MULTILINE)
+BODY = re.compile(r"\)(?: const)? \{\n((?:(?!\}).*\n)+)\}", re.MULTILINE)
 OF_NOBODY = {"cdna_no_images", "environ"}  # textures, which end in an error; the C library's
 
 
@@ -47,6 +48,9 @@ def faults(cdna: Path) -> list[str]:
             for name in DEFINITION.findall(files[path])
             if declared.get(name, room[path]) != room[path]
         ]
+    found += [f"{path} has {n} lines" for path, text in files.items() if (n := text.count("\n")) > 600]
+    bodies = [(path, body.count("\n")) for path, text in files.items() for body in BODY.findall(text)]
+    found += [f"{path} has a function of {n} lines" for path, n in bodies if n > 98]
     try:
         graphlib.TopologicalSorter(uses).prepare()
     except graphlib.CycleError as error:
@@ -62,6 +66,7 @@ def test_each_room_uses_those_before_it() -> None:
 
 
 FORGET, DECLARES = "void cdna_forget(u64 base,\n    u64 bytes);\n", ["run/a.cpp declares cdna_forget by hand"]
+LONG = ["isa/a.cpp has 601 lines", "isa/a.cpp has a function of 599 lines"]
 LENT = ["runtime/a.cpp defines cdna_memory_is_lent, which a header of memory declares"]
 
 
@@ -69,6 +74,7 @@ LENT = ["runtime/a.cpp defines cdna_memory_is_lent, which a header of memory dec
     ("path", "text", "says"),
     [
         ("engine/isa/a.cpp", '#include "run/seeded_order.h"\n', ["isa/a.cpp uses run/seeded_order.h, of a room above"]),
+        ("engine/isa/a.cpp", "int f() {\n" + 599 * "  g();\n" + "}\n", LONG),
         ("engine/isa/core.h", '#include "isa/core.h"\n', ["a circle: isa/core.h isa/core.h"]),
         ("hip/runtime/a.cpp", '#include "memory/registry.h"\n', []),
         ("engine/run/a.cpp", f'extern "C" {FORGET}', DECLARES),

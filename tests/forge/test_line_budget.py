@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_412,
+    "cdna": 44_410,
     "docs": 3_930,
     "forge": 24_944,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_160,
+    "tests": 43_166,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt", "cdna/binary/encodings.txt"}
