@@ -91,20 +91,12 @@ def test_sample_of_a_large_grid() -> None:
     (sample,), (whole,) = counted(True, add), counted(False, add)
     assert (whole.groups_run, sample.groups_run, sample.groups) == (groups, groups * 3 // 8 + PROBES, groups)
     assert sample.unit_cycles == whole.unit_cycles
-    for name in (
-        "segments",
-        "l1_reads",
-        "l2_read_bytes",
-        "l2_write_bytes",
-        "fabric_read_bytes",
-        "hbm_read_bytes",
-        "fabric_write_bytes",
-        "hbm_write_bytes",
-    ):
+    names = "segments l1_reads l2_read_bytes l2_write_bytes fabric_read_bytes hbm_read_bytes fabric_write_bytes "
+    names += "hbm_write_bytes"
+    for name in names.split():
         assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.01), name
-    assert sample.left_dirty_bytes == pytest.approx(
-        whole.left_dirty_bytes, rel=0.1
-    )  # some sets of an L2 are full early
+    # Some sets of an L2 are full early.
+    assert sample.left_dirty_bytes == pytest.approx(whole.left_dirty_bytes, rel=0.1)
     assert modelled_time_us(sample).us == pytest.approx(modelled_time_us(whole).us, rel=0.02)
 
 

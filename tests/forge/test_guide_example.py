@@ -95,6 +95,13 @@ def test_a_problem_is_added_as_the_guide_says(tmp_path: Path) -> None:
     assert "pass: 1 of 1 case" in said[1]
 
 
+@pytest.mark.parametrize("guide", ["adding-a-check.md", "changing-the-model.md"])
+def test_a_change_of_a_guide_fits_what_is_there(guide: str) -> None:
+    (change,) = DIFF.findall(example_of(guide))
+    done = subprocess.run(["git", "apply", "--check", "-"], cwd=ROOT, input=change, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow(reason="it builds the engine")
 def test_a_check_is_added_as_the_guide_says(tmp_path: Path) -> None:
     example = example_of("adding-a-check.md")
