@@ -72,7 +72,7 @@ static void on_instruction(Observer* o, Wave& w, const Inst& in) {
   GroupCount& g = *(GroupCount*)w.wg->observed;
   u32 pc = w.pc - 1;
   if (c.facts[pc]->does == DOES_SLEEP) sleep_again(c, g, w.id, pc);
-  if (Held* held = may_poll(c, g, w.id, pc)) {
+  if (Held* held = g.held[w.id]; held && held->on && may_poll(c, g, w.id, pc)) {
     Held::Executed& one = held->executed.add();
     one = {{pc, 0}, 0, {}};
     u64 lines = held->lines.count;

@@ -103,8 +103,8 @@ static inline void add_step(const Counting& c, GroupCount& g, u32 wave, Step ste
 }
 // poll.cpp. The wave sleeps, which may end a poll and may begin one.
 void sleep_again(Counting&, GroupCount&, u32 wave, u32 pc);
-// What the wave has executed since it slept, if what it now executes may belong to a poll; else null.
-Held* may_poll(Counting&, GroupCount&, u32 wave, u32 pc);
+// Of a wave of which something is held: whether what it now executes may belong to the poll, too; if not, all of it counts.
+bool may_poll(Counting&, GroupCount&, u32 wave, u32 pc);
 // sample.cpp
 void choose_sample(Source&, const Program&, const KernelInfo&);
 void scale_to_grid(Source&);  // of the grid as many workgroups as work; of a sample what they all ask of memory

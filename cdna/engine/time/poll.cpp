@@ -41,8 +41,8 @@ static bool is_progress(const Counting& c, u32 pc) {
          ((unit == MEMORY_UNIT || unit == LDS_UNIT) && access_flags(*c.facts[pc]) & WRITES);
 }
 
-Held* may_poll(Counting& c, GroupCount& g, u32 wave, u32 pc) {
-  Held* held = g.held[wave];
-  if (held && held->on && (held->executed.count == MOST_OF_POLL || is_progress(c, pc))) count_held(c, g, wave, *held);
-  return held && held->on ? held : nullptr;
+bool may_poll(Counting& c, GroupCount& g, u32 wave, u32 pc) {
+  Held& held = *g.held[wave];
+  if (held.executed.count == MOST_OF_POLL || is_progress(c, pc)) count_held(c, g, wave, held);
+  return held.on;
 }
