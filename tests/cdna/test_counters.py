@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -220,6 +222,22 @@ def test_sample_of_rounds_that_differ() -> None:
     assert sample.cold.cycles == pytest.approx(whole.cold.cycles, rel=0.2)
     for name in ("l2_read_bytes", "vector_instructions", "segments"):
         assert getattr(sample, name) == pytest.approx(getattr(whole, name), rel=0.2), name
+
+
+def test_a_count_is_one_of_the_cards_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the seed of the order that is asked for: a modelled time is the same with any."""
+    made: list[Launch] = []
+
+    def make(**fields: Any) -> Launch:
+        made.append(Launch(**fields))
+        return made[-1]
+
+    monkeypatch.setattr("cdna.launch.program.Launch", make)
+    n = 16
+    for counting in (cdna.counting(), contextlib.nullcontext()):
+        with cdna.device("gfx942", order_seed=7), counting:
+            square_kernel[(1,)](aligned(n * n, torch.float16), torch.empty(n, n), N=n, num_warps=1)
+    assert [launch.order_seed for launch in made] == [0, 7]
 
 
 def test_matrix_instructions_of_a_product() -> None:
