@@ -115,7 +115,7 @@ class _Parser:
             if not line or line[0] == ";":
                 continue
             label = _LABEL.match(line)
-            if label and not line.startswith("s_"):
+            if label:
                 name, line = label.groups()
                 if self.in_code:
                     out.labels[name] = len(out.statements)

@@ -1,18 +1,8 @@
 """Assembly statements to the records the engine executes.
 
-The engine's op table is the single list of instructions: each entry has a name and a signature, the
-operands in the assembler's order:
-
-    D:type   destination     S:type   source     ?D:type  destination only if the instruction returns (sc0/glc)
-    A        vector address (VGPR, VGPR pair, or `off`)       G        scalar address (SGPR pair or `off`)
-    M        offset of a scalar load (SGPR, constant, or both)
-    L        branch target   I        immediate  W        s_waitcnt counters   H  hwreg(...)   X  ignored
-    +a,b     last: the handler honours these modifiers and no others
-
-An op named `v_add_u32 clamp` is that instruction's saturating form: clamp means saturation to an integer result, and
-[0, 1] to a float one, which the generic handlers apply.
-Destinations fill Inst.dst, sources and addresses Inst.src, in order. Types are those of operands.TYPES;
-`b256|b192` takes either width.
+The table of instructions has each one's signature, the engine's op table what executes it. An op named
+`v_add_u32 clamp` is that instruction's saturating form: clamp means saturation to an integer result, and [0, 1] to a
+float one, which the generic handlers apply. Destinations fill Inst.dst, sources and addresses Inst.src, in order.
 """
 
 from __future__ import annotations
@@ -23,9 +13,11 @@ from dataclasses import replace
 
 from ..engine import abi
 from ..errors import UnsupportedInstruction
-from ..isa import facts_of
+from ..isa import facts_of, flagged
+from ..isa.encodings import with_scales
+from ..isa.signature import HALVES, TYPES, Signature
 from .asm import AsmFile, Statement, source_line
-from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, TYPES, VGPR, Operand, Symbolic, parse_operand
+from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
 
 # fn, core, 7 operands, offset, offset1, flags, then the byte-sized modifiers, op.
@@ -49,7 +41,6 @@ _FLAG_WORDS = {
     "gds": 0,  # of ds_gws_*, which have no other form
 }
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
-_HALF_TYPES = {"f16", "bf16", "b16", "i16", "u16"}
 _PACKED_TYPES = {"p16", "pb16", "pi16", "p32"}
 _OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
 _SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
@@ -99,8 +90,6 @@ _NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNOR
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
 _INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
-_LOAD_SCALES = "v_mfma_ld_scale_b32"
-_TAKES_SCALES = re.compile(r"v_mfma_f32_\d+x\d+x\d+_f8f6f4")
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
 _WORDS = re.compile(r"(?:\[[^\]]*\]|\S)+")  # a list in brackets may have spaces
@@ -241,8 +230,8 @@ def _meaningless(mods: Modifiers, dst_types: list[str], src_types: list[str], sa
         refused.add("mul or div")
     if (mods.neg_lo or mods.neg_hi) and not (float_result and _PACKED_TYPES.intersection(src_types)):
         refused.add("neg_lo or neg_hi")
-    selectable = sum(1 << k for k, t in enumerate(src_types) if t in _HALF_TYPES | _PACKED_TYPES | {"mix"})
-    selectable |= 8 if dst_types and dst_types[0] in _HALF_TYPES else 0
+    selectable = sum(1 << k for k, t in enumerate(src_types) if t in HALVES | _PACKED_TYPES | {"mix"})
+    selectable |= 8 if dst_types and dst_types[0] in HALVES else 0
     if mods.op_sel & ~selectable:
         refused.add("op_sel")
     return refused
@@ -264,7 +253,7 @@ class Decoder:
     """
 
     def __init__(
-        self, asm: AsmFile, ops: dict[str, tuple[int, str]], symbol: Callable[[str], int | Symbolic | None]
+        self, asm: AsmFile, ops: dict[str, tuple[int, Signature]], symbol: Callable[[str], int | Symbolic | None]
     ) -> None:
         self.asm, self.ops, self.symbol = asm, ops, symbol
         self.symbolic: list[tuple[int, int, Symbolic]] = []
@@ -275,10 +264,9 @@ class Decoder:
         """Every statement; an error lists all instructions that are not supported, with where they stand."""
         records: list[list] = []
         missing: dict[str, str] = {}
-        indexed = False
+        indexed, starts, ends = False, flagged("index_on"), flagged("index_off")
         for index, statement in enumerate(self.asm.statements):
-            if statement.mnemonic in ("s_set_gpr_idx_on", "s_set_gpr_idx_off"):
-                indexed = statement.mnemonic.endswith("_on")
+            indexed = statement.mnemonic in starts or indexed and statement.mnemonic not in ends
             try:
                 records.append(self.decode(self._with_scales(index), index, indexed))
             except UnsupportedInstruction as error:
@@ -302,17 +290,18 @@ class Decoder:
     def _with_scales(self, index: int) -> Statement:
         """The statement; behind v_mfma_ld_scale_b32, the one instruction that the card executes the two as."""
         statement = self.asm.statements[index]
-        if statement.mnemonic == _LOAD_SCALES:
+        if statement.mnemonic in flagged("loads_scales"):
             behind = self.asm.statements[index + 1].mnemonic if index + 1 < len(self.asm.statements) else "the end"
-            if not _TAKES_SCALES.match(behind):
-                raise UnsupportedInstruction(f"{_LOAD_SCALES} before {behind}: must stand before v_mfma_f32_*_f8f6f4")
+            if behind not in with_scales():
+                products = " or ".join(with_scales())
+                raise UnsupportedInstruction(f"{statement.mnemonic} before {behind}: must stand before {products}")
         before = self.asm.statements[index - 1].mnemonic if index else ""
-        if before != _LOAD_SCALES or not _TAKES_SCALES.match(statement.mnemonic):
+        if before not in flagged("loads_scales") or statement.mnemonic not in with_scales():
             return statement
         *operands, last = split_operands(statement.operands)
         source_c, _, formats = last.partition(" ")
         scales = f"{', '.join([*operands, source_c])}, {self.asm.statements[index - 1].operands} {formats}"
-        return replace(statement, mnemonic=statement.mnemonic.replace("v_mfma_", "v_mfma_scale_"), operands=scales)
+        return replace(statement, mnemonic=with_scales()[statement.mnemonic], operands=scales)
 
     def decode(self, statement: Statement, index: int, indexed: bool = False) -> list:
         """The record of one statement. indexed: it stands between s_set_gpr_idx_on and s_set_gpr_idx_off."""
@@ -337,14 +326,13 @@ class Decoder:
         return record
 
     def _encode(
-        self, number: int, signature: str, mnemonic: str, text: str, index: int, saturates: bool
+        self, number: int, signature: Signature, mnemonic: str, text: str, index: int, saturates: bool
     ) -> tuple[list, bool]:
-        slots = signature.split()
-        honoured = set(slots.pop()[1:].split(",")) if slots and slots[-1][0] == "+" else None
+        slots, honoured = signature.slots, signature.modifiers
         mods = Modifiers()
         cacheable = True
-        if slots and slots[0] in ("W", "X"):
-            mods.offset = _waitcnt(text) if slots[0] == "W" else 0
+        if slots and slots[0][0] in ("W", "X"):
+            mods.offset = _waitcnt(text) if slots[0][0] == "W" else 0
             return self._record(number, [], [], [], [], mods), True
         parts = split_operands(_SPACE_IN_CALL.sub(",", text)) if text else []
         words: list[str] = []
@@ -358,7 +346,7 @@ class Decoder:
         if len(words) == 1 and not slots and mods.read(words[0]):
             words = []
         # Modifiers may stand alone where an instruction has no operands before them (`buffer_inv sc1`).
-        slots = [s for s in slots if not (s.startswith("?") and not mods.flags & GLC)]
+        slots = tuple(slot for slot in slots if slot[0] != "?D" or mods.flags & GLC)
         if len(words) != len(slots):
             if len(words) == len(slots) + 1 and mods.read(words[-1]):
                 words.pop()
@@ -368,14 +356,12 @@ class Decoder:
         src: list[Operand] = []
         dst_types: list[str] = []
         src_types: list[str] = []
-        for word, slot in zip(words, slots):
-            if slot[0] in "?D":
-                type_name = slot.rpartition(":")[2]
+        for word, (slot, type_name) in zip(words, slots):
+            if slot in ("D", "?D"):
                 operand = self._operand(word, type_name, mnemonic, text)
                 dst.append(operand)
                 dst_types.append(type_name)
-            elif slot[0] == "S":
-                type_name = slot[2:]
+            elif slot == "S":
                 half = type_name == "mix" and (mods.op_sel_hi or 0) >> len(src) & 1
                 src.append(self._operand(word, "f16" if half else type_name, mnemonic, text))
                 src_types.append(type_name.partition("|")[0])
@@ -453,7 +439,7 @@ class Decoder:
                 flags |= PACKED_SEL
         elif m.op_sel:
             flags |= OPSEL
-            if dst_types and dst_types[0] in _HALF_TYPES:
+            if dst_types and dst_types[0] in HALVES:
                 flags |= HALF_DST
         if flags & (CLAMP | DPP | SDWA | OPSEL | PACKED_SEL) or m.omod or any(o.mods for o in src):
             flags |= SLOW

@@ -1,8 +1,7 @@
 """Machine code of gfx942 and gfx950 to assembly text, as LLVM's assembler takes it.
 
 The encodings are those of AMD's "AMD Instinct MI300" and "CDNA4" instruction set architecture references (chapter
-"Microcode Formats"); encodings.txt beside this file has the opcodes of each format, with their operands in the
-assembler's order. What a row's letters mean stands at `_OPERANDS`.
+"Microcode Formats"); the table of instructions has each one's (isa/encodings.py).
 """
 
 from __future__ import annotations
@@ -10,23 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from ..errors import UnsupportedInstruction
-
-ENCODINGS = Path(__file__).with_name("encodings.txt")
-
-# The letters of a row's operands; a number behind one is its width in dwords.
-_OPERANDS = """
-    d vdst (VGPR)            D vdst (SGPR)            s sdst, sdata (SGPR)     e sdst of VOP3B
-    x y z src0 src1 src2     v vsrc1 of VOP2, VOPC    X src0, always an AGPR   A vdst, always an AGPR
-    a b ssrc0 ssrc1          k simm16 as hex          K simm16 as a number     H simm16 as hwreg
-    L branch target          W s_waitcnt              M sendmsg                G gpr_idx(...)
-    p address (VGPR)         q r data0 data1 (VGPR)   t saddr of FLAT          i 7-bit number in sdata
-    u sbase                  o offset of SMEM         w srsrc                  n soffset
-    l 32-bit literal         =word itself
-"""
+from ..isa.encodings import Row, encodings, with_scales
+from ..isa.signature import HALVES
 
 _SPECIAL = {
     102: "flat_scratch_lo",
@@ -58,7 +44,6 @@ _LAST_VGPR = 255
 _LITERAL, _SDWA, _DPP, _LDS_DIRECT = 255, 249, 250, 254
 _SEL = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
 _UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
-_LOAD_SCALES = "v_mfma_ld_scale_b32"
 _LOW_PRECISION_DWORDS = {0: 8, 1: 8, 2: 6, 3: 6, 4: 4}  # by cbsz or blgp: fp8, bf8, fp6, bf6, fp4
 _OMOD = ("", " mul:2", " mul:4", " div:2")
 _DATA_FORMATS = (
@@ -66,19 +51,6 @@ _DATA_FORMATS = (
     "RESERVED_15"
 ).split()
 _NUMBER_FORMATS = "UNORM SNORM USCALED SSCALED UINT SINT RESERVED_6 FLOAT".split()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One opcode of one format. `modifiers` has a letter for each modifier bit of the format, lowest bit first:
-    E the bit means something, I it is ignored, X it must be 0."""
-
-    format: str
-    mnemonic: str
-    operands: tuple[str, ...]
-    modifiers: str
-    sdwa: tuple[int, int] | None  # of the second dword: bits that must be 0, bits that are ignored; None: no such form
-    dpp: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -92,46 +64,6 @@ class Instruction:
 
     def __str__(self) -> str:
         return f"{self.mnemonic} {self.operands}".rstrip()
-
-
-# Of opcodes in VOP3 that VOPC, VOP2 and VOP1 have as well, the first.
-_IN_VOP3 = {"vopc": 0, "vop2": 0x100, "vop1": 0x140}
-
-
-def _in_vop3(operand: str, place: int) -> str:
-    """What names VCC there has a field of its own here: vdst of a comparison, a carry out, a carry in."""
-    return operand if operand != "=vcc" else {0: "D2", 1: "e2"}.get(place, "z2")
-
-
-def _rows(line: str) -> Iterator[tuple[int, Row]]:
-    """The opcodes that a line stands for, and their rows: of v_cmp_ also v_cmpx_, 16 further on; of VOP1, VOP2 and VOPC
-    also the form in VOP3; of flat, scratch and global instructions one each, of which flat ones have no saddr."""
-    forms, number, name, operands, modifiers, *rest = line.split()
-    opcode, names = int(number, 16), () if operands == "-" else tuple(operands.split(","))
-    others = dict(word.split(":", 1) for word in rest if ":" in word)
-
-    def bits(label: str) -> tuple[int, int] | None:
-        zero, _, ignored = others.get(label, "").partition(":")
-        return (int(zero, 16) << 8, int(ignored, 16) << 8) if zero else None
-
-    if forms == "vopc" and name.startswith("v_cmp_") and "_class_" not in name:
-        yield from _rows(line.replace(f"{number} v_cmp_", f"{opcode + 16:x} v_cmpx_"))
-    if "e64" in others:
-        wide = tuple(_in_vop3(operand, place) for place, operand in enumerate(names))
-        row = Row("vop3", f"{name.removesuffix('_e32')}_e64", wide, others["e64"].strip("-"), None, None)
-        yield _IN_VOP3[forms] + opcode, row
-    for form in forms.split("/"):
-        mnemonic = f"{form}_{name}" if form in ("flat", "scratch", "global") else name
-        own = tuple(operand for operand in names if form != "flat" or operand != "t")
-        yield opcode, Row(form, mnemonic, own, modifiers.strip("-"), bits("sdwa"), bits("dpp"))
-
-
-@cache
-def encodings(arch: str) -> dict[tuple[str, int], Row]:
-    """(format, opcode) -> row, for the opcodes that the arch has."""
-    lines = ENCODINGS.read_text(encoding="utf-8").splitlines()
-    own = (line for line in lines if not line.startswith("#") and arch in line.split())
-    return {(row.format, opcode): row for line in own for opcode, row in _rows(line)}
 
 
 class _Invalid(Exception):
@@ -258,9 +190,10 @@ class _Decoder:
             elif letter == "k":
                 out.append(hex(simm))
             elif letter == "K":
-                if simm or row.mnemonic != "s_endpgm":
-                    decimal = row.mnemonic.startswith(("s_sendmsg", "s_endpgm"))
-                    out.append(str(simm) if decimal else _number(simm))
+                out.append(_number(simm))
+            elif letter == "N":
+                if simm or row.instruction.signature.slots:
+                    out.append(str(simm))
             elif letter == "H":
                 out.append(f"hwreg({_bits(simm, 0, 6)}, {_bits(simm, 6, 5)}, {_bits(simm, 11, 5) + 1})")
             elif letter == "L":
@@ -348,7 +281,8 @@ class _Decoder:
                 out.append(self.source(code, dwords, accumulation=True))
             elif letter == "x":
                 if code == _LITERAL:
-                    out.append(_literal(self.word(1) & (0xFFFF if _is_16_bits(row.mnemonic) else 0xFFFFFFFF), dwords))
+                    half = HALVES - {"bf16"} >= set(row.instruction.signature.types("S")[:1] or ["b32"])
+                    out.append(_literal(self.word(1) & (0xFFFF if half else 0xFFFFFFFF), dwords))
                 else:
                     out.append(self.source(code, dwords))
             elif letter in "yv":
@@ -379,7 +313,7 @@ class _Decoder:
             if _bits(hi, low, 1):
                 return f"sext({text})"
             text = f"|{text}|" if _bits(hi, low + 2, 1) else text
-            return f"-{text}" if _bits(hi, low + 1, 1) else text
+            return _negative(text) if _bits(hi, low + 1, 1) else text
 
         out = []
         for name in row.operands:
@@ -404,7 +338,7 @@ class _Decoder:
         tail += f" src0_sel:{select(16)}"
         if row.format != "vop1":
             tail += f" src1_sel:{select(24)}"
-        return self.text(row, out, tail, row.mnemonic.removesuffix("_e32") + "_sdwa")
+        return self.text(row, out, tail, row.instruction.name + "_sdwa")
 
     def dpp(self, row: Row, w: int, hi: int) -> Instruction:
         if row.dpp is None or hi & row.dpp[0]:
@@ -416,7 +350,7 @@ class _Decoder:
         def operand(code: int, low: int, dwords: int) -> str:
             text = _range("v", code, dwords)
             text = f"|{text}|" if _bits(hi, low + 1, 1) else text
-            return f"-{text}" if _bits(hi, low, 1) else text
+            return _negative(text) if _bits(hi, low, 1) else text
 
         out = []
         for name in row.operands:
@@ -431,7 +365,7 @@ class _Decoder:
                 out.append(name[1:])
         tail = f" {_dpp_control(_bits(hi, 8, 9))} row_mask:{_bits(hi, 28, 4):#x} bank_mask:{_bits(hi, 24, 4):#x}"
         tail += " bound_ctrl:1" * _bits(hi, 19, 1)
-        return self.text(row, out, tail, row.mnemonic.removesuffix("_e32") + "_dpp")
+        return self.text(row, out, tail, row.instruction.name + "_dpp")
 
     def modifier_bits(self, row: Row, w: int, hi: int) -> None:
         """Refuses bits that must be 0."""
@@ -444,9 +378,9 @@ class _Decoder:
         if w >> 23 == 0b110100111:
             row = self.row("vop3p", _bits(w, 16, 7))
             self.modifier_bits(row, w, hi)
-            if row.mnemonic == _LOAD_SCALES:
+            if "loads_scales" in row.instruction.flags:
                 return self.scaled(w, hi)
-            if row.mnemonic.startswith(("v_mfma", "v_smfmac")):
+            if row.instruction.unit == "matrix":
                 return self.matrix(row, w, hi)
             return self.packed(row, w, hi)
         row = self.row("vop3", _bits(w, 16, 10))
@@ -454,7 +388,7 @@ class _Decoder:
             self.modifier_bits(row, w, hi)
         elif any(letter == "X" and hi >> 27 + i & 1 for i, letter in enumerate(row.modifiers[8:])):
             raise _Invalid
-        if row.mnemonic.startswith("v_bitop3_"):
+        if "truth_table" in row.instruction.flags:
             return self.bitop3(row, w, hi)
         negate = _bits(hi, 29, 3) if "E" in row.modifiers[10:13] else 0
         absolute = _bits(w, 8, 3) if "e2" not in row.operands and "E" in row.modifiers[:3] else 0
@@ -489,12 +423,12 @@ class _Decoder:
         """The truth table of three operands lies where other instructions have omod, abs and neg."""
         out = [_range("v", _bits(w, 0, 8), 1), *(self.source(_bits(hi, 9 * i, 9), 1) for i in range(3))]
         truth = _bits(hi, 27, 2) << 6 | _bits(w, 8, 3) << 3 | _bits(hi, 29, 3)
-        selects = _bits(w, 11, 4) if row.mnemonic.endswith("b16") else 0
+        selects = _bits(w, 11, 4) if row.modifiers[3] == "E" else 0
         tail = f" op_sel:[{','.join(str(selects >> i & 1) for i in range(4))}]" if selects else ""
         return self.text(row, out, f"{tail} bitop3:{truth:#x}" if truth else tail)
 
     def packed(self, row: Row, w: int, hi: int) -> Instruction:
-        mixes = "_mix" in row.mnemonic  # fp32 or fp16 sources, with the modifiers of single values
+        mixes = "mix" in row.instruction.signature.types("S")  # fp32 or fp16, with the modifiers of single values
         out = []
         for name in row.operands:
             letter, dwords = name[0], int(name[1:] or 1)
@@ -532,7 +466,7 @@ class _Decoder:
         """v_mfma_scale_*: a load of two scales and the product that takes them, 16 bytes that are one instruction."""
         product_w, product_hi = self.word(2), self.word(3)
         row = self.row("vop3p", _bits(product_w, 16, 7))
-        if product_w >> 23 != 0b110100111 or not row.mnemonic.endswith("_f8f6f4"):
+        if product_w >> 23 != 0b110100111 or row.mnemonic not in with_scales():
             raise _Invalid
         product = self.matrix(row, product_w, product_hi)
         operands, _, formats = product.operands.partition(" cbsz:")
@@ -545,11 +479,12 @@ class _Decoder:
         if _bits(w, 11, 2):
             tail += f" op_sel:[{_bits(w, 11, 1)},{_bits(w, 12, 1)},0]"
         tail += f" op_sel_hi:[{_bits(hi, 27, 1)},{_bits(hi, 28, 1)},0]"
-        return self.text(row, [operands, *scales], tail + formats, row.mnemonic.replace("v_mfma_", "v_mfma_scale_"))
+        return self.text(row, [operands, *scales], tail + formats, with_scales()[row.mnemonic])
 
     def matrix(self, row: Row, w: int, hi: int) -> Instruction:
         accumulators = _bits(w, 15, 1)
-        low_precision = row.mnemonic.endswith("_f8f6f4")
+        flags = row.instruction.flags
+        low_precision = "formats" in flags
         out = []
         for name in row.operands:
             letter, dwords = name[0], int(name[1:] or 1)
@@ -557,7 +492,7 @@ class _Decoder:
                 out.append(_range("a" if accumulators else "v", _bits(w, 0, 8), dwords))
             elif letter == "z":
                 code = _bits(hi, 18, 9)
-                sparse = row.mnemonic.startswith("v_smfmac")
+                sparse = "accumulates" in flags
                 constant = None if sparse or code >= 256 else _constant(code, 1)
                 if code < 256 and (constant is None or not 128 <= code <= 248 or 230 <= code <= 239):
                     raise _Invalid
@@ -575,7 +510,7 @@ class _Decoder:
         tail = ""
         blgp = _bits(hi, 29, 3)
         for label, value in (("cbsz", _bits(w, 8, 3)), ("abid", _bits(w, 11, 4)), ("blgp", blgp)):
-            if label == "blgp" and row.mnemonic.endswith("_f64"):
+            if label == "blgp" and "dgemm" in flags:
                 tail += f" neg:[{blgp & 1},{blgp >> 1 & 1},{blgp >> 2}]" if blgp else ""
             elif not (low_precision and label == "abid"):  # there abid says that scales stand before
                 tail += f" {label}:{value}" if value else ""
@@ -597,12 +532,13 @@ class _Decoder:
             letter, dwords = name[0], int(name[1:] or 1)
             out.append(_range("v" if letter == "p" else data, fields[letter], dwords))
         tail = ""
-        if row.mnemonic.startswith(("ds_read2", "ds_write2", "ds_wrxchg2")):
+        modifiers = row.instruction.signature.modifiers or ()
+        if "offset1" in modifiers:
             for label, value in (("offset0", _bits(w, 0, 8)), ("offset1", _bits(w, 8, 8))):
                 tail += f" {label}:{value}" if value else ""
         elif w & 0xFFFF:
             tail += f" offset:{w & 0xFFFF}"
-        if row.mnemonic.startswith("ds_gws_"):
+        if "gds" in modifiers:
             tail += " gds"
         return self.text(row, out, tail)
 
@@ -614,13 +550,13 @@ class _Decoder:
         data = "a" if _bits(hi, 23, 1) else "v"
         saddr = _bits(hi, 16, 7)
         has_scalar = saddr != 0x7F and segment > 0
-        returns = "_atomic_" in row.mnemonic and bool(_bits(w, 16, 1))
+        returns = row.instruction.does == "atomic" and bool(_bits(w, 16, 1))
         if segment == 0 and saddr or segment != 1 and _bits(w, 13, 1) or row.modifiers == "X" and _bits(hi, 23, 1):
             raise _Invalid
         out = []
         if returns:  # as wide as the data, of which a compare-and-swap has twice as much
             width = next(int(name[1:] or 1) for name in row.operands if name[0] == "q")
-            out.append(_range(data, _bits(hi, 24, 8), width // 2 if "cmpswap" in row.mnemonic else width))
+            out.append(_range(data, _bits(hi, 24, 8), width // 2 if "swap" in row.instruction.flags else width))
         for name in row.operands:
             letter, dwords = name[0], int(name[1:] or 1) if name[0] != "=" else 0
             if letter == "d":
@@ -691,12 +627,6 @@ class _Decoder:
         tail += f" offset:{_bits(w, 0, 12)}" if _bits(w, 0, 12) else ""
         tail += " sc0" * _bits(w, 14, 1) + " nt" * _bits(hi, 22, 1) + " sc1" * _bits(hi, 21, 1)
         return self.text(row, out, tail)
-
-
-def _is_16_bits(mnemonic: str) -> bool:
-    """Whether a source of this e32 instruction has 16 bits: its last type is the sources'."""
-    name = mnemonic.removesuffix("_e32")
-    return name.endswith(("_f16", "_b16", "_i16", "_u16")) and not name.startswith(("v_pk_", "v_dot2c"))
 
 
 def _negative(text: str) -> str:

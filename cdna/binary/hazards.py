@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from ..cards import ARCHS, Card
-from ..isa import Facts, facts_of
+from ..isa import Facts, facts_of, instructions
+from ..isa.signature import Signature
 from .asm import AsmFile
 from .decode import base_mnemonic
 
@@ -28,16 +29,11 @@ _FARTHEST = 21  # wait states; the largest distance of a matrix instruction belo
 _NARROW = [re.compile(rf"{name}:[234]") for name in ("cbsz", "blgp")]  # operands of 6 and 4 bits
 _CYCLES_OF_A_PASS = 4
 _SMALL_DGEMM = 4  # passes
-_OTHER_NAMES = re.compile(r"_\d+b(?=_)|_1k$|_")  # in what two names of one matrix instruction differ
-_FMA_F64 = {"v_fma_f64", "v_fmac_f64"}
 _DPP = re.compile(r"\b(quad_perm|row_\w+|wave_\w+|bank_mask)\b")
 _PART_SELECT = re.compile(r"\bdst_sel:(?!DWORD)")
 _OP_SEL = re.compile(r"\bop_sel:\[([01,]+)\]")
 _HARDWARE_REGISTER = re.compile(r"hwreg\((\w+)")
-_READS_LANE = {"v_readlane_b32", "v_readfirstlane_b32"}
-_SELECTS_LANE = {"v_readlane_b32", "v_writelane_b32"}  # by their third operand
-_SWAPS_LANES = {"v_permlane16_swap_b32", "v_permlane32_swap_b32"}
-_SETS_REGISTER = {"s_setreg_b32", "s_setreg_imm32_b32"}
+_OF_ONE_LANE = {"reads_lane", "selects_lane", "swaps_lanes"}
 
 Register = tuple[str, int]
 Registers = frozenset[Register]
@@ -95,6 +91,10 @@ class _Use:
     def vector(self) -> bool:
         return self.unit == "vector"
 
+    @property
+    def flags(self) -> frozenset[str]:
+        return facts_of(self.name).flags
+
 
 def _registers(text: str) -> Registers:
     found: set[Register] = set()
@@ -112,20 +112,18 @@ def _operands(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in re.split(r",(?![^\[]*\])", text))
 
 
-def _results(signature: str, text: str) -> int:
-    """How many of the operands an instruction writes; signature: of the engine's table, see decode.py."""
-    slots = signature.split()
-    count = next((i for i, slot in enumerate(slots) if slot[0] not in "D?"), len(slots))
-    optional = count and slots[0][0] == "?" and not {"sc0", "glc"} & set(text.split())
-    return 0 if optional or " lds" in text else count
+def _results(signature: Signature, text: str) -> int:
+    """How many of the operands an instruction writes."""
+    returns = {"sc0", "glc"} & set(text.split())
+    return 0 if " lds" in text else len(signature.types("D", "?D" if returns else "D"))
 
 
-def _writes_part(text: str, signature: str) -> bool:
+def _writes_part(text: str, signature: Signature) -> bool:
     """By SDWA's destination select, or by the bits of op_sel behind those of the sources."""
     if _PART_SELECT.search(text):
         return True
     select = _OP_SEL.search(text)
-    return select is not None and "1" in select[1].split(",")[signature.count("S:") :]
+    return select is not None and "1" in select[1].split(",")[len(signature.types("S")) :]
 
 
 def _wide_store(facts: Facts, parts: tuple[str, ...], results: int) -> tuple[Registers, int]:
@@ -141,16 +139,16 @@ def _wide_store(facts: Facts, parts: tuple[str, ...], results: int) -> tuple[Reg
 
 
 @cache
-def _use(mnemonic: str, text: str, signature: str) -> _Use:
+def _use(mnemonic: str, text: str) -> _Use:
     parts = _operands(text)
-    facts = facts_of(mnemonic)
+    facts, signature = facts_of(mnemonic), instructions()[mnemonic].signature
     if facts.unit == "matrix":
         writes = _registers(parts[0])
         c = writes if "accumulates" in facts.flags else _registers(parts[3].partition(" ")[0])
         return _Use(mnemonic, "matrix", writes, _registers(parts[1]) | _registers(parts[2]), c)
     results = _results(signature, text)
     writes = _registers(",".join(parts[:results]))
-    swaps = results == 2 and "S:" not in signature  # both operands are read too
+    swaps = results == 2 and not signature.types("S")  # both operands are read too
     reads = _registers(",".join(parts if swaps else parts[results:]))
     if "vcc_in" in facts.flags:
         reads |= {_VCC}
@@ -165,7 +163,7 @@ def _use(mnemonic: str, text: str, signature: str) -> _Use:
         writes,
         reads | writes if part else reads,
         c=_registers(parts[3]) if "dot" in facts.flags and len(parts) > 3 else frozenset(),
-        lane=_registers(parts[2]) if mnemonic in _SELECTS_LANE else frozenset(),
+        lane=_registers(parts[2]) if "selects_lane" in facts.flags else frozenset(),
         stored=stored,
         stays=stays,
         dpp=_registers(parts[results]) if _DPP.search(text) else frozenset(),
@@ -200,8 +198,12 @@ def _doubted(matrix: _Use, count: int, later: _Use, card: Card) -> int:
     source C is the other's result: that it goes from one to the other by itself would hold in a chain of one alone."""
     if later.unit != "matrix" or matrix.writes != later.c:
         return 0
-    one, other = (_OTHER_NAMES.sub("", use.name) for use in (matrix, later))
-    return 0 if one == other else _part_as_c(matrix, count, later, card)
+    one, other = (instructions()[use.name] for use in (matrix, later))
+    return (
+        0
+        if (one.first_name or one.name) == (other.first_name or other.name)
+        else _part_as_c(matrix, count, later, card)
+    )
 
 
 def _needed(matrix: _Use, count: int, later: _Use, card: Card) -> tuple[int, str]:
@@ -239,7 +241,7 @@ def _dgemm_rules(matrix: _Use, count: int, later: _Use, card: Card) -> Iterator[
             yield _part_as_c(matrix, count, later, card), "reads, as source C, a part of the result of"
     if later.vector and matrix.writes & later.writes:
         yield 6 if small else 11, "overwrites the result of"
-    if later.name in _FMA_F64:
+    if later.vector and facts_of(later.name).flops > 1 and "f64" in instructions()[later.name].signature.types("S"):
         yield 2, "multiplies in f64 behind"
 
 
@@ -249,19 +251,19 @@ def _vector_rules(first: _Use, later: _Use) -> Iterator[tuple[int, str]]:
     if scalars & later.reads:
         needed = {"memory": 5, "vector": 2}.get(later.unit, 0)
         yield needed, "reads the scalar register written by"
-        if later.name.startswith("v_div_fmas"):
+        if later.vector and "vcc_in" in later.flags:
             yield 4, "reads vcc written by"
     if scalars & later.lane:
         yield 4, "selects its lane by the result of"
     if _EXEC in first.writes:
-        lanes = later.name in _READS_LANE | _SELECTS_LANE | _SWAPS_LANES
-        yield 5 if later.dpp else 4 if lanes or later.unit == "matrix" else 0, "depends on exec written by"
+        lane = not _OF_ONE_LANE.isdisjoint(later.flags)
+        yield 5 if later.dpp else 4 if lane or later.unit == "matrix" else 0, "depends on exec written by"
     if first.writes & (later.reads | later.c) and later.unit == "matrix" and not first.dot:
         yield 2, "reads, as a matrix operand, the result of"
     if first.writes & later.dpp:
         yield 2, "reads from other lanes the result of"
     if first.writes & later.reads:
-        yield 2 if later.name in _SWAPS_LANES else 1 if later.name in _READS_LANE else 0, "reads lanes of the result of"
+        yield 2 if "swaps_lanes" in later.flags else int("reads_lane" in later.flags), "reads lanes of the result of"
         if later.vector:
             yield first.trans and not later.trans, "reads the transcendental result of"
             yield first.part, "reads the partly written result of"
@@ -277,7 +279,7 @@ def _reach(first: _Use) -> int:
     if first.vector:
         files = {file for file, _ in first.writes}
         return 5 if files - {"v", "a"} else 3 if first.dot else 2
-    return 2 if first.stored or first.name in _SETS_REGISTER else int(first.unit == "scalar" and _M0 in first.writes)
+    return 2 if first.stored or "setreg" in first.flags else int(first.unit == "scalar" and _M0 in first.writes)
 
 
 def _needed_behind(first: _Use, later: _Use) -> tuple[int, str]:
@@ -288,7 +290,7 @@ def _needed_behind(first: _Use, later: _Use) -> tuple[int, str]:
         return first.stays, "overwrites the data of"
     if first.unit == "scalar" and _M0 in first.writes and later.m0:
         return 1, "reads m0 written by"
-    if first.name in _SETS_REGISTER and first.hardware and first.hardware == later.hardware:
+    if "setreg" in first.flags and first.hardware and first.hardware == later.hardware:
         return 2, "touches the hardware register set by"
     return 0, ""
 
@@ -330,15 +332,15 @@ def _kernel(asm: AsmFile, functions: list[tuple[int, str]], index: int) -> str:
     return name if name in asm.descriptors else ""
 
 
-def find_hazards(asm: AsmFile, ops: Mapping[str, tuple[int, str]], card: Card) -> list[Hazard]:
-    """Every instruction that comes too early behind another, once; then doubts. ops: the engine's table of the arch."""
+def find_hazards(asm: AsmFile, card: Card) -> list[Hazard]:
+    """Every instruction that comes too early behind another, once; then doubts."""
     found: dict[int, Hazard] = {}
     doubts: dict[int, Hazard] = {}
     functions = sorted((asm.labels[name], name) for name in {*asm.functions, *asm.descriptors} if name in asm.labels)
     mnemonics = [base_mnemonic(statement.mnemonic) for statement in asm.statements]
 
     def use(index: int) -> _Use:
-        return _use(mnemonics[index], asm.statements[index].operands, ops[mnemonics[index]][1])
+        return _use(mnemonics[index], asm.statements[index].operands)
 
     for index, mnemonic in enumerate(mnemonics):
         first = use(index)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from ..cards import check_arch, get_card
 from ..engine import abi
 from ..errors import UnsupportedInstruction
+from ..isa import Facts, facts_of
+from ..isa.signature import Signature
 from .asm import AsmFile, arch_in, parse, source_line
 from .decode import RECORD, Decoder, Symbolic
 from .hazards import find_hazards, message
@@ -33,7 +35,6 @@ _CODE_KINDS = {
 # LLVM adds to a pc-relative address the distance from the pc that s_getpc_b64 returned to the literal.
 _LITERAL_DISTANCE = {"lo": 4, "hi": 12}
 _SYMBOLIC = re.compile(r"^([\w.$]+)@(abs32|rel32|gotpcrel32)(?:@(lo|hi))?([+-]\d+)?$")
-_BEFORE_PRELOADED = ("s_load_", "s_waitcnt", "s_trap", "s_nop")  # what stands where preloaded arguments are not
 # Hidden arguments by the engine's name, where that is not LLVM's in capitals.
 _ARGUMENT_KINDS = {
     "hidden_global_offset_x": "GLOBAL_OFFSET",
@@ -58,10 +59,16 @@ def _text(text: str) -> bytes:
     return struct.pack("<I", len(raw)) + raw
 
 
+def _loads_arguments(facts: Facts) -> bool:
+    """Whether an instruction stands where a kernel's arguments are loaded that may have been preloaded."""
+    loads = facts.unit == "scalar_memory" and facts.does == "load"
+    return loads or facts.unit in ("wait", "idle") or "trap" in facts.flags
+
+
 class ImageBuilder:
     """Builds the image of one assembly file; `ops` is the engine's table for its arch (mnemonic -> (op, signature))."""
 
-    def __init__(self, source: str | AsmFile, ops_of_arch: Mapping[str, Mapping[str, tuple[int, str]]]) -> None:
+    def __init__(self, source: str | AsmFile, ops_of_arch: Mapping[str, Mapping[str, tuple[int, Signature]]]) -> None:
         self.asm: AsmFile = parse(source) if isinstance(source, str) else source
         self.arch = check_arch(arch_in(self.asm.target))
         self._sections = {name: i for i, name in enumerate(self.asm.sections)}
@@ -111,7 +118,7 @@ class ImageBuilder:
             return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
 
         out += [_text(where(i)) for i in range(len(asm.statements))]
-        found = find_hazards(asm, self.decoder.ops, get_card(self.arch)) if hazards else []
+        found = find_hazards(asm, get_card(self.arch)) if hazards else []
         out.append(struct.pack("<I", len(found)))
         numbers = {name: i for i, name in enumerate(asm.descriptors)}
         for hazard in found:
@@ -160,11 +167,11 @@ class ImageBuilder:
         if not preload:
             return entry
         after = entry
-        while after < len(code) and code[after].mnemonic.startswith(_BEFORE_PRELOADED):
+        while after < len(code) and _loads_arguments(facts_of(code[after].mnemonic)):
             after += 1
-        if after < len(code) and code[after].mnemonic == "s_branch":
+        if after < len(code) and facts_of(code[after].mnemonic).does == "jump":
             return self.asm.labels[code[after].operands.strip()]
-        return after if code[entry].mnemonic == "s_trap" else entry
+        return after if "trap" in facts_of(code[entry].mnemonic).flags else entry
 
     def _kernel(self, name: str, d: dict[str, int]) -> bytes:
         """A KernelInfo (LLVM AMDGPUUsage, "Kernel Descriptor" and "Initial Kernel Execution State")."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import UnsupportedInstruction
+from ..isa.signature import TYPES
 
 NONE, VGPR, SGPR, CONST, SPECIAL = range(5)
 NEG, ABS, SEXT = 1, 2, 4
@@ -44,39 +45,6 @@ _SPECIAL = {
     "execz": 252,
     "src_scc": 253,
     "scc": 253,
-}
-# Of each type a signature may name: dwords, float width (0: integer; packed pairs are 15, of 16 bits, and 31, of f32),
-# and what a float constant stands for, as the assembler encodes it (tests/cdna/inline_constants.txt): integers of 16
-# bits, packed or not, read the f32; a constant of 16 bits is the low half of its dword.
-TYPES = {
-    "b16": (1, 0, "f32"),
-    "i16": (1, 0, "f32"),
-    "u16": (1, 0, "f32"),
-    "f16": (1, 16, "f16"),
-    "bf16": (1, 16, "bf16"),
-    "b32": (1, 0, "f32"),
-    "i32": (1, 0, "f32"),
-    "u32": (1, 0, "f32"),
-    "f32": (1, 32, "f32"),
-    "k16": (1, 0, "f32"),
-    "p16": (1, 15, "f16"),
-    "pb16": (1, 15, "bf16"),
-    "pi16": (1, 15, "f32"),
-    "p32": (2, 31, "f32"),
-    "f16x2": (1, 0, "f16"),  # pairs whose halves op_sel does not pick
-    "bf16x2": (1, 0, "bf16"),
-    "b64": (2, 0, "f64"),
-    "i64": (2, 0, "f64"),
-    "u64": (2, 0, "f64"),
-    "f64": (2, 64, "f64"),
-    "b96": (3, 0, "f32"),
-    "b128": (4, 0, "f32"),
-    "b192": (6, 0, "f32"),
-    "b256": (8, 0, "f32"),
-    "b512": (16, 0, "f32"),
-    "b1024": (32, 0, "f32"),
-    "f64x4": (8, 64, "f64"),
-    "mix": (1, 32, "f32"),  # v_fma_mix: f32, or with its bit of op_sel_hi the f16 half that op_sel picks
 }
 _FORMATS = {"f16": "<e", "f32": "<f", "bf16": "<f", "f64": "<d"}
 _INVERSE_2PI = "0.15915494"  # how the one inline constant that is not exact in text begins

@@ -7,11 +7,11 @@ import struct
 from typing import Any
 
 from ..errors import UnsupportedInstruction
+from ..isa import flagged
 from .asm import AsmFile, Datum, Statement
 from .disassembler import Instruction, disassemble
 from .elf import CodeObject, CodeObjectError
 
-_GETPC = "s_getpc_b64"
 _PAIR = re.compile(r"s\[(\d+):(\d+)\]")
 
 
@@ -119,14 +119,15 @@ def _addresses(decoded: list[tuple[int, Instruction]]) -> dict[int, tuple[str, i
     """
     found: dict[int, tuple[str, int, int]] = {}
     for index, (address, instruction) in enumerate(decoded):
-        if instruction.mnemonic != _GETPC:
+        if instruction.mnemonic not in flagged("pc"):
             continue
         pair = _PAIR.fullmatch(instruction.operands)
         if pair is None:
             raise UnsupportedInstruction(f"{instruction}: an address in a register that is not an SGPR pair")
         low, high = f"s{pair[1]}", f"s{pair[2]}"
-        lo = _next_add(decoded, index, "s_add_u32", low)
-        hi = _next_add(decoded, index, "s_addc_u32", high)
+        carries = flagged("adds") & flagged("scc_in")
+        lo = _next_add(decoded, index, flagged("adds") - carries, low)
+        hi = _next_add(decoded, index, carries, high)
         if lo is None or hi is None:
             continue  # the address itself is what the code wants
         (lo_index, lo_value), (hi_index, hi_value) = lo, hi
@@ -138,12 +139,12 @@ def _addresses(decoded: list[tuple[int, Instruction]]) -> dict[int, tuple[str, i
 
 
 def _next_add(
-    decoded: list[tuple[int, Instruction]], index: int, mnemonic: str, register: str
+    decoded: list[tuple[int, Instruction]], index: int, mnemonics: frozenset[str], register: str
 ) -> tuple[int, int] | None:
     for near in range(index + 1, min(index + 6, len(decoded))):
         instruction = decoded[near][1]
         parts = instruction.operands.split(", ")
-        if instruction.mnemonic == mnemonic and parts[:2] == [register, register]:
+        if instruction.mnemonic in mnemonics and parts[:2] == [register, register]:
             try:
                 return near, int(parts[2], 0)
             except ValueError:

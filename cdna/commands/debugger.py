@@ -80,8 +80,8 @@ class _Step(Watch):
 
     def comes(self, stop: Stop, first: bool) -> None:
         if self.left > 0 or self.line and self.line == stop.line:
-            if stop.instruction == "s_endpgm":
-                print(f"  {stop.pc:5} s_endpgm\nthe wave ends")
+            if stop.ends:
+                print(f"  {stop.pc:5} {stop.instruction}\nthe wave ends")
                 self.debugger.ends_step()
             return
         self.debugger.ends_step()

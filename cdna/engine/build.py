@@ -22,6 +22,7 @@ from pathlib import Path
 
 from .. import cards, isa
 from ..errors import ToolchainError
+from ..isa import cpp
 from . import abi
 from .cached_files import whole_elf
 
@@ -140,7 +141,7 @@ def generated_headers() -> Path:
     folder = cache_dir() / f"generated-{_hash(sorted(file for file in [*made_of, Path(__file__)] if file.is_file()))}"
     if (folder / "complete").exists():
         return folder
-    files = {"cards.h": cards.header(), "isa.h": isa.header(), "isa.inc": isa.rows(), "layout.inc": abi.layout_rows()}
+    files = {"cards.h": cards.header(), "isa.h": cpp.header(), "isa.inc": cpp.rows(), "layout.inc": abi.layout_rows()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any
 from ..cards import ARCHS, get_card
 from ..errors import CdnaError
 from ..isa import TABLE, instructions
+from ..isa.signature import Signature
 from . import abi
 from .build import engine_library
 
@@ -32,16 +33,21 @@ class Engine:
     def __init__(self) -> None:
         self.lib = ctypes.CDLL(str(engine_library()))
         abi.declare(self.lib)
-        # arch -> mnemonic -> (op, signature)
-        self.ops: dict[str, dict[str, tuple[int, str]]] = {arch: {} for arch in ARCHS}
+        # arch -> mnemonic, and behind it the form -> (op, signature)
+        self.ops: dict[str, dict[str, tuple[int, Signature]]] = {arch: {} for arch in ARCHS}
         for i in range(self.lib.cdna_op_count()):
             name, _, only = self.lib.cdna_op_name(i).decode().partition("@")
             if not self.lib.cdna_op_has_facts(i):
                 raise CdnaError(f"{TABLE}: no facts of {name}: add its row")
-            for arch in _archs(name.partition(" ")[0], only):
+            mnemonic, _, form = name.partition(" ")
+            signature = instructions()[mnemonic].signature
+            for arch in _archs(mnemonic, only):
                 if name in self.ops[arch]:
                     raise CdnaError(f"the engine lists {name} twice for {arch}")
-                self.ops[arch][name] = (i, self.lib.cdna_op_signature(i).decode())
+                self.ops[arch][name] = (i, signature.to_lds() if form == "lds" else signature)
+        for one in instructions().values():
+            for arch in one.archs if one.first_name else ():
+                self.ops[arch][one.name] = self.ops[arch][one.first_name]
 
 
 LOG_EXECUTED, LOG_COUNTERS = map(abi.constant, ("LOG_EXECUTED", "LOG_COUNTERS"))

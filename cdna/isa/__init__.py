@@ -1,15 +1,17 @@
 """What is known of each instruction beside how to execute it: the table beside this file, which the engine is built
-from too. Counters, costs, checks and hazards read it; nothing is told from a name."""
+from too. Decoder, disassembler, counters, costs, checks and hazards read it; nothing is told from a name."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..cards import ARCHS
 from ..errors import CdnaError
+from .signature import Signature, parse
 
 TABLE = Path(__file__).with_name("instructions.txt")
 UNITS = "scalar vector matrix memory lds scalar_memory branch wait barrier idle end".split()
@@ -22,12 +24,15 @@ FLOWS = (
 BITS = "and or xor not_a not_b not_result to_exec".split()  # of flow bits: an operation and what is inverted
 FLAGS = (
     "scc_in scc_out vcc_in to_lds lane_order upper swap all_lanes accumulates formats sgemm dgemm own_format packed "
-    "scaled trans dot m0_in"
+    "scaled trans dot m0_in saturates loads_scales truth_table eight_bits lower reads_lane selects_lane swaps_lanes "
+    "compares combines adds sets_bit pc high_product exchanges counts zero_keeps execz trap setreg vskip indexing"
 ).split()
-_COLUMNS = 9
-_UNKNOWN = "?"  # instead of all facts: not executed
+FLAGS_OF_PYTHON = "index_on index_off converts".split()  # which the engine does not read
+_COLUMNS = 11
+_UNKNOWN, _COLUMNS_OF_UNKNOWN = "?", 5  # instead of all facts: not executed
+_SAME_AS, _COLUMNS_OF_ALIAS = "=", 4
 _TESTED = "*"
-_BY_FORMAT = 255
+_CACHE_MODIFIERS = ("sc0", "sc1", "nt", "glc", "slc", "scc")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Facts:
     unit: str
     cycles: tuple[int, ...]  # by arch; 0: depends on addresses
     flops: int  # of a lane
+    shape: tuple[int, ...]  # of a matrix instruction: rows, columns, depth, blocks
     space: str
     does: str
     bytes: int | None  # of a lane's element; None: as the buffer's format says
@@ -54,7 +60,22 @@ class Instruction:
     name: str
     archs: frozenset[str]
     tested: frozenset[str]  # archs on which a test of it alone has compared it with a definition
-    facts: Facts | None
+    facts: Facts | None = None
+    encoding: str = ""  # see encodings.py
+    signature: Signature = Signature()
+    first_name: str = ""  # of an instruction with several, under which it has its row; "": this is that
+
+    @property
+    def flags(self) -> frozenset[str]:
+        return self.facts.flags if self.facts else frozenset()
+
+    @property
+    def unit(self) -> str:
+        return self.facts.unit if self.facts else ""
+
+    @property
+    def does(self) -> str:
+        return self.facts.does if self.facts else ""
 
 
 def _one_of(known: list[str], text: str) -> str:
@@ -64,8 +85,14 @@ def _one_of(known: list[str], text: str) -> str:
     return text
 
 
+def _product_flops(shape: tuple[int, ...], sparse: bool) -> int:
+    """Of a lane: of all blocks over 64; of a sparse product those that it does."""
+    return 2 * math.prod(shape) // 64 // (2 if sparse else 1)
+
+
 def _facts(unit: str, cycles: str, space: str, does: str, size: str, flow: str, flags: str) -> Facts:
-    cycles, _, flops = cycles.partition(":")
+    cycles, _, work = cycles.partition(":")
+    shape = tuple(map(int, work.split("x"))) if "x" in work else ()
     each = [0] if cycles == "-" else [int(n) for n in cycles.split("/")]
     if len(each) not in (1, len(ARCHS)):
         raise ValueError(f"cycles {cycles!r} are not one figure, or one for each arch")
@@ -75,7 +102,8 @@ def _facts(unit: str, cycles: str, space: str, does: str, size: str, flow: str, 
     return Facts(
         _one_of(UNITS, unit),
         tuple(each * len(ARCHS) if len(each) == 1 else each),
-        int(flops or 0),
+        _product_flops(shape, "accumulates" in flags) if shape else int(work or 0),
+        shape,
         _one_of(SPACES, space),
         _one_of(ACTIONS, does),
         None if width == "format" else 0 if width == "-" else int(width),
@@ -83,12 +111,29 @@ def _facts(unit: str, cycles: str, space: str, does: str, size: str, flow: str, 
         int(stride or 1),
         _one_of(FLOWS, flow),
         tuple(_one_of(BITS, bit) for bit in bits.split("+") if bit),
-        frozenset(_one_of(FLAGS, flag) for flag in flags.split(",") if flag != "-"),
+        frozenset(_one_of([*FLAGS, *FLAGS_OF_PYTHON], flag) for flag in flags.split(",") if flag != "-"),
     )
 
 
+def _usual_modifiers(facts: Facts | None) -> frozenset[str] | None:
+    """Those that every instruction of a kind honours."""
+    if (
+        facts is None
+        or facts.unit not in ("matrix", "memory", "lds")
+        or (facts.unit, facts.space) == ("memory", "none")
+    ):
+        return None
+    if facts.unit == "matrix":
+        return frozenset()
+    if facts.unit == "lds":
+        return frozenset(("offset0", "offset1") if facts.elements == 2 else ("offset",))
+    of_buffers = ("offen", "idxen") if facts.space == "buffer" else ()
+    own_format = ("format", "dfmt", "nfmt") if "own_format" in facts.flags else ()
+    return frozenset(("offset", *of_buffers, *_CACHE_MODIFIERS, *own_format))
+
+
 def read_rows(file: Path = TABLE) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of each row; an instruction that is not executed has three."""
+    """(line number, columns) of each row."""
     try:
         lines = file.read_text().splitlines()
     except OSError as error:
@@ -102,7 +147,9 @@ def write_rows(rows: Iterable[list[str]], file: Path = TABLE) -> None:
     """Replace the table's rows, columns aligned; its head stays."""
     head = [line for line in file.read_text().splitlines() if line.startswith("#")]
     sorted_rows = sorted(rows)
-    widths = [max(len(row[i]) for row in sorted_rows if len(row) > i) for i in range(_COLUMNS)]
+    short = 3  # columns that every row has
+    wide = [[row for row in sorted_rows if i < short or len(row) == _COLUMNS] for i in range(_COLUMNS)]
+    widths = [max(len(row[i]) for row in wide[i]) for i in range(_COLUMNS)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in sorted_rows]
     file.write_text("\n".join([*head, *lines, ""]))
 
@@ -112,25 +159,38 @@ def archs_text(archs: Iterable[str], tested: Iterable[str]) -> str:
     return ",".join(arch + _TESTED * (arch in set(tested)) for arch in sorted(archs))
 
 
+def _instruction(name: str, archs_column: str, *columns: str, known: dict[str, Instruction]) -> Instruction:
+    archs = frozenset(arch.rstrip(_TESTED) for arch in archs_column.split(","))
+    if not archs <= set(ARCHS):
+        raise ValueError(f"expected a mnemonic, then archs of {', '.join(ARCHS)}")
+    tested = frozenset(arch[:-1] for arch in archs_column.split(",") if arch.endswith(_TESTED))
+    kind, *_ = *columns, ""
+    expected = {_UNKNOWN: _COLUMNS_OF_UNKNOWN, _SAME_AS: _COLUMNS_OF_ALIAS}.get(kind, _COLUMNS)
+    if 2 + len(columns) != expected:
+        raise ValueError(f"{name} has {2 + len(columns)} columns, not {expected}")
+    if kind == _SAME_AS:
+        first = known[columns[1]]
+        return replace(first, name=name, archs=archs, tested=tested, encoding="", first_name=first.name)
+    facts = None if kind == _UNKNOWN else _facts(*columns[:-2])
+    operands, encoding = columns[-2:]
+    return Instruction(
+        name, archs, tested, facts, "" if encoding == "-" else encoding, parse(operands, _usual_modifiers(facts))
+    )
+
+
 def read_table(file: Path = TABLE) -> dict[str, Instruction]:
     """Mnemonic -> instruction; CdnaError names file and line of what is wrong."""
     table: dict[str, Instruction] = {}
-    for number, (name, *columns) in read_rows(file):
+    rows = list(read_rows(file))
+    for number, (name, *columns) in sorted(rows, key=lambda row: _SAME_AS in row[1]):
         try:
             if name in table:
                 raise ValueError(f"{name} stands there twice")
-            archs = frozenset(arch.rstrip(_TESTED) for arch in columns[0].split(",")) if columns else frozenset[str]()
-            if not archs or not archs <= set(ARCHS):
-                raise ValueError(f"expected a mnemonic, then archs of {', '.join(ARCHS)}")
-            tested = frozenset(arch[:-1] for arch in columns[0].split(",") if arch.endswith(_TESTED))
-            facts = None
-            if columns[1:] != [_UNKNOWN]:
-                if len(columns) != _COLUMNS - 1:
-                    raise ValueError(f"{name} has {1 + len(columns)} columns, not {_COLUMNS}")
-                facts = _facts(*columns[1:])
+            table[name] = _instruction(name, *columns or [""], known=table)
+        except KeyError as error:
+            raise CdnaError(f"{file}:{number}: no row of {error}") from None
         except ValueError as error:
             raise CdnaError(f"{file}:{number}: {error}") from None
-        table[name] = Instruction(name, archs, tested, facts)
     return table
 
 
@@ -149,49 +209,6 @@ def facts_of(name: str) -> Facts:
 
 
 @functools.cache
-def header() -> str:
-    """The names that the table uses, as C++ enumerations."""
-
-    def enum(kind: str, prefix: str, suffix: str, names: Iterable[str]) -> str:
-        return f"enum {kind} : u8 {{ {', '.join(f'{prefix}{name}{suffix}'.upper() for name in names)} }};"
-
-    def masks(kind: str, prefix: str, names: Iterable[str]) -> str:
-        values = (f"{prefix}{name}".upper() + f" = {1 << i}" for i, name in enumerate(names))
-        return f"enum {kind} : u32 {{ {', '.join(values)} }};"
-
-    archs = ", ".join(f'"{arch}"' for arch in ARCHS)
-    return "\n".join(
-        [
-            "// Generated from cdna/isa.",
-            "#pragma once",
-            enum("Unit", "", "_unit", UNITS),
-            enum("MemorySpace", "", "_space", SPACES),
-            enum("Action", "does_", "", ACTIONS),
-            enum("FlowKind", "flow_", "", FLOWS),
-            masks("BitsFlag", "bits_", BITS),
-            masks("FactFlag", "fact_", FLAGS),
-            f"constexpr u8 BY_FORMAT = {_BY_FORMAT};",
-            f"constexpr u32 N_ARCHS = {len(ARCHS)}, N_UNITS = {len(UNITS)};",
-            f"constexpr const char* ARCHS[N_ARCHS] = {{{archs}}};",
-            "",
-        ]
-    )
-
-
-@functools.cache
-def rows() -> str:
-    """The table as C++: initialisers of Facts, sorted by name."""
-    lines = []
-    for name, instruction in sorted(instructions().items()):
-        if (facts := instruction.facts) is None:
-            continue
-        cycles = ", ".join(map(str, facts.cycles))
-        bits = sum(1 << BITS.index(bit) for bit in facts.bits)
-        flags = sum(1 << FLAGS.index(flag) for flag in facts.flags)
-        size = _BY_FORMAT if facts.bytes is None else facts.bytes
-        unit, space, does = f"{facts.unit}_unit".upper(), f"{facts.space}_space".upper(), f"does_{facts.does}".upper()
-        lines.append(
-            f'{{"{name}", {unit}, {{{cycles}}}, {facts.flops}, {space}, {does}, {size}, {facts.elements}, '
-            f"{facts.stride}, {f'flow_{facts.flow}'.upper()}, {bits}, {flags}}},"
-        )
-    return "\n".join([*lines, ""])
+def flagged(flag: str) -> frozenset[str]:
+    """The instructions that have a flag."""
+    return frozenset(name for name, instruction in instructions().items() if flag in instruction.flags)

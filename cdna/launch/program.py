@@ -62,7 +62,7 @@ class Program:
     def take_hazards(self, kernel: str) -> list[Finding]:
         """Hazards in the kernel's code and in functions that it may call; each is told once. Doubts are warned of."""
         if self._hazards is None:
-            self._hazards = find_hazards(self.asm, engine().ops[self.arch], get_card(self.arch))
+            self._hazards = find_hazards(self.asm, get_card(self.arch))
         mine = [hazard for hazard in self._hazards if hazard.kernel in (kernel, "")]
         self._hazards = [hazard for hazard in self._hazards if hazard not in mine]
         found = []

@@ -18,17 +18,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TextIO
 
+from ..binary.decode import base_mnemonic
 from ..binary.kernel_names import demangled, template_arguments
 from ..engine import abi
 from ..engine.library import engine
 from ..errors import CdnaError
+from ..isa import facts_of, instructions
 from .wave_values import LANES, Condition, Value, parse_condition, parse_value, shown_lanes
 
 MAX_WATCHES, _ANY, _NO_PC = map(abi.constant, ("MAX_WATCHES", "ANY_ONE", "NO_PC"))
 SHOWN_LANES = 8  # where nobody says which
 _EXPLICIT, _SCALAR = abi.constant("EXPLICIT"), abi.constant("SCALAR")  # of ArgumentKind, of TouchFlag
-_DESTINATION_TYPE = re.compile(r"_(f64|f32|bf16|f16|i64|i32|u64|u32|i16|u16)(?:_|$)")
-_VISIBLE_FORM = re.compile(r"_(e32|e64|sdwa|dpp)$")
+_NUMBER = re.compile(r"b?f\d\d|[iu]\d\d")
+_SHOWN_AS = {"p16": "f16x2", "p32": "f32"}  # of types of packed operands
 
 
 class Code:
@@ -50,17 +52,18 @@ class Code:
         return self.places[pc][0]
 
     def written(self, pc: int) -> list[Value]:
-        """The registers that an instruction writes, with the type that its name says."""
+        """The registers that an instruction writes, with the type of what it computes."""
         touches = (abi.structure("Touch") * 8)()
         n = engine().lib.cdna_written(self.launch.program, pc, touches)
-        mnemonic = _VISIBLE_FORM.sub("", self.text(pc).partition(" ")[0])
-        found = _DESTINATION_TYPE.search(mnemonic)
+        mnemonic = base_mnemonic(self.text(pc).partition(" ")[0])
+        results = instructions()[mnemonic].signature.types("D", "?D")
+        found = _NUMBER.match(_SHOWN_AS.get(results[0], results[0])) if results else None
         values = []
         for touch in touches[:n]:
             letter, first = "s" if touch.flags & _SCALAR else "v", touch.reg
             if letter == "v" and first >= self.launch.first_accumulation:
                 letter, first = "a", first - self.launch.first_accumulation
-            type_name = found[1] if found and letter != "s" and not mnemonic.startswith("v_cmp") else ""
+            type_name = found[0] if found and letter != "s" else ""
             wide = type_name.endswith("64") or letter == "s" and touch.count == 2
             step = 2 if wide and touch.count > 1 else 1
             for i in range(first, first + touch.count - step + 1, step):
@@ -119,6 +122,11 @@ class Stop:
     @property
     def instruction(self) -> str:
         return self.code.text(self.pc)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the wave ends with it."""
+        return facts_of(base_mnemonic(self.instruction.partition(" ")[0])).unit == "end"
 
     @property
     def line(self) -> str:
@@ -427,8 +435,8 @@ class Trace(Watch):
             self._line = stop.line
             print(f"{self._line}:", file=self.out)
         self.instructions += 1
-        if stop.instruction == "s_endpgm":
-            print(f"  {stop.pc:5} s_endpgm", file=self.out)
+        if stop.ends:
+            print(f"  {stop.pc:5} {stop.instruction}", file=self.out)
 
     def executed(self, stop: Stop, pc: int) -> None:
         lanes = stop.active(self.lanes)

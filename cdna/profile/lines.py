@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..binary.decode import base_mnemonic
-from ..isa import facts_of
+from ..isa import facts_of, instructions
 from ..observe.counters import SEGMENT_BYTES, InstructionCount, maintains_l2
-
-_FP32_MATRIX = re.compile(r"v_mfma_f32_[^_]*(_\d+b)?_f32")
-_DOUBLE = re.compile(r"v_(?!cvt).*_f64(_|$)")
 
 
 @dataclass
@@ -94,8 +90,8 @@ class Line:
     @property
     def conflict_bytes(self) -> int:
         """Of a lane's LDS access that conflicts most: rows this much apart spread over the banks."""
-        bits = re.search(r"_[bui](\d+)", self.worst_conflict.mnemonic if self.worst_conflict else "")
-        return max(4, int(bits[1]) // 8) if bits else 16
+        worst = self.worst_conflict
+        return max(4, facts_of(base_mnemonic(worst.mnemonic)).bytes or 0) if worst is not None else 16
 
     @property
     def atomics_conflict(self) -> bool:
@@ -119,11 +115,14 @@ class Line:
         if one.unit == "vector":
             self.vector_lanes += one.lanes
             self.vector_executed += one.executed
-            self.divisions += one.executed * one.mnemonic.startswith("v_mul_hi_u32")
-            self.doubles += one.executed * bool(_DOUBLE.match(one.mnemonic))
-            self.to_and_from_doubles += one.executed * one.mnemonic.startswith(("v_cvt_f64_f32", "v_cvt_f32_f64"))
-            self.products += one.executed * any(word in one.mnemonic for word in ("_fma", "_mac", "_dot"))
-        if one.unit == "matrix" and _FP32_MATRIX.match(one.mnemonic):
+            signature = instructions()[base_mnemonic(one.mnemonic)].signature
+            types, converts = set(signature.types("D", "S")), "converts" in facts.flags
+            multiplies_and_adds = facts.flops > 1 and (signature.types("S")[2:] or "accumulates" in facts.flags)
+            self.divisions += one.executed * ("high_product" in facts.flags)
+            self.doubles += one.executed * ("f64" in types and not converts)
+            self.to_and_from_doubles += one.executed * (converts and types == {"f64", "f32"})
+            self.products += one.executed * bool(multiplies_and_adds)
+        if "sgemm" in facts.flags:
             self.fp32_matrix_cycles += one.cycles
         if one.unit == "memory":
             self.fences += one.executed * maintains_l2(one)

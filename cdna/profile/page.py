@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import linecache
 import math
-import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from ..binary.decode import base_mnemonic
 from ..binary.resources import waves_per_simd
 from ..errors import CdnaError
+from ..isa import facts_of
 from ..results import Gain
 from .advice import advice_for
 from .kernel import KernelProfile
@@ -41,7 +42,6 @@ COLOURS = {
     "code": "#a9c7e8",
 }
 WIDTH, BINS, ROW = 1000, 500, 10  # of the timeline: units, pieces of time, height of a wave's
-PRODUCT = re.compile(r"v_s?mfmac?_\w+?_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_")
 
 
 def page(kernels: Sequence[KernelProfile], title: str) -> str:
@@ -118,17 +118,14 @@ def _bars(parts: Sequence[tuple[str, float]]) -> str:
 def _flops(kernel: KernelProfile) -> tuple[float, float]:
     """Of the longest launch, and those of a cycle of the units that do them: matrix instructions if there are any, else
     multiply-adds on the vector lanes."""
-    matrix = [(one, PRODUCT.match(one.mnemonic)) for one in kernel.counters.instructions if one.unit == "matrix"]
-    flops = sum(2.0 * math.prod(int(n or 1) for n in found.groups()) * one.executed for one, found in matrix if found)
-    cycles = sum(one.cycles for one, found in matrix if found)
+    counted = [(one, facts_of(base_mnemonic(one.mnemonic))) for one in kernel.counters.instructions]
+    matrix = [(one, facts) for one, facts in counted if facts.shape]
+    flops = sum(2.0 * math.prod(facts.shape) * one.executed for one, facts in matrix)
+    cycles = sum(one.cycles for one, _ in matrix)
     if not flops:
-        products = [
-            one
-            for one in kernel.counters.instructions
-            if one.unit == "vector" and re.match(r"v_(pk_)?(fma|fmac|mac|mad)_", one.mnemonic)
-        ]
-        flops = sum(2.0 * one.lanes * (1 + ("_pk_" in one.mnemonic)) for one in products)
-        cycles = sum(one.cycles for one in products)
+        products = [(one, facts) for one, facts in counted if one.unit == "vector" and facts.flops > 1]
+        flops = sum(1.0 * one.lanes * facts.flops for one, facts in products)
+        cycles = sum(one.cycles for one, _ in products)
     return flops, flops / cycles if cycles else 0.0
 
 

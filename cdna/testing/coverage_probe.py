@@ -90,7 +90,7 @@ def update(table: dict[str, set[str]]) -> None:
     rows = []
     for name, archs in table.items():
         tested = known[name].tested & archs if name in known else frozenset[str]()
-        rows.append([name, archs_text(archs, tested), *columns.get(name, ["?"])])
+        rows.append([name, archs_text(archs, tested), *columns.get(name, ["?", "-", "-"])])
     write_rows(rows)
 
 

@@ -10,15 +10,27 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ..binary.decode import base_mnemonic
+from ..isa import Facts, instructions
+
 # Begins a line behind a kernel's assembly.
 NOTE = "; compiler fault: "
+
+
+def _executed(assembly: str) -> Iterator[tuple[str, Facts]]:
+    """The lines with an instruction, and its facts."""
+    for line in map(str.strip, assembly.splitlines()):
+        known = instructions().get(base_mnemonic(line.partition(" ")[0]))
+        if known is not None and known.facts is not None:
+            yield line, known.facts
 
 
 def _reduces_signed_as_unsigned(ttgir: str, assembly: str) -> bool:
     """tl.atomic_max and atomic_min of signed integers, with a reduction of lanes that share an address."""
     of_floats = set(re.findall(r"(%\w+) = tt\.bitcast ", ttgir))  # whose sign is split off before
     values = re.findall(r"atomic_rmw (?:max|min), \w+, \w+, %[\w#]+(?:\[[^]]*\])?, (%[\w#]+)", ttgir)
-    return "ds_bpermute_b32" in assembly and any(value not in of_floats for value in values)
+    pulls = any(facts.flow == "pulls" for _, facts in _executed(assembly))
+    return pulls and any(value not in of_floats for value in values)
 
 
 def _in_loops(ttgir: str) -> Iterator[tuple[str, int]]:
@@ -74,12 +86,12 @@ def _passes_a_barrier_reading(ttgir: str, assembly: str) -> bool:
     if _APART not in ttgir or ttgir.count("rocdl.s.barrier") != 1:
         return False
     reading = False
-    for line in map(str.strip, assembly.splitlines()):
-        if line.startswith("ds_read"):
+    for line, facts in _executed(assembly):
+        if facts.space == "lds" and facts.does == "load":
             reading = True
-        elif line.startswith("s_waitcnt") and "lgkmcnt(0)" in line:
+        elif facts.unit == "wait" and "lgkmcnt(0)" in line:
             reading = False
-        elif line.startswith("s_barrier") and reading:
+        elif facts.unit == "barrier" and reading:
             return True
     return False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import torch
 
 import cdna
 from cdna.__main__ import main
-from cdna.binary.disassembler import disassemble, encodings, instructions
+from cdna.binary.disassembler import disassemble, encodings
 from cdna.binary.elf import CodeObjectError, read, unbundle
 from cdna.binary.statements import statements_of
 from cdna.cards import ARCHS
@@ -99,24 +98,6 @@ def test_every_opcode_of_the_table_is_an_instruction_that_is_emulated_or_known(a
     known = {line.split()[0] for line in Path(cdna.__file__).with_name("isa").joinpath("instructions.txt").open()}
     names = {re.sub(r"_(e32|e64)$", "", row.mnemonic) for row in encodings(arch).values()}
     assert len(names) > 1000 and names <= known
-
-
-@pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="needs LLVM 22's llvm-mc")
-@pytest.mark.parametrize("arch", ARCHS)
-def test_llvm_assembles_what_was_decoded_to_the_same_bytes(arch: str, tmp_path: Path) -> None:
-    for name in KERNELS:
-        binary, _ = compiled(name, arch)
-        code = read(binary)
-        lines, wanted = [], b""
-        for at, instruction in instructions(code.code, arch):
-            if instruction.target is None and instruction.mnemonic != "s_nop":
-                lines.append(str(instruction))
-                wanted += code.code[at : at + instruction.size_bytes]
-        source, output = tmp_path / "a.s", tmp_path / "a.o"
-        source.write_text("\n".join([".text", *lines]) + "\n")
-        command = ["llvm-mc-22", "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=obj", "-o", str(output)]
-        subprocess.run([*command, str(source)], check=True)
-        assert wanted in output.read_bytes()
 
 
 def test_what_is_no_instruction_is_refused() -> None:

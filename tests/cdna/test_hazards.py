@@ -10,7 +10,6 @@ from cdna.binary.asm import parse
 from cdna.binary.compiler_notes import CompilerFault
 from cdna.binary.hazards import Hazard, find_hazards, message
 from cdna.cards import get_card
-from cdna.engine.library import engine
 from tests.support.assembled import program
 from tests.support.checked_launch import launch
 
@@ -18,7 +17,7 @@ from tests.support.checked_launch import launch
 def hazards_of(body: str, arch: str = "gfx942") -> list[Hazard]:
     text = body.replace("; ", "\n")
     asm = parse(f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.text\nk:\n{text}\ns_endpgm\n')
-    return find_hazards(asm, engine().ops[arch], get_card(arch))
+    return find_hazards(asm, get_card(arch))
 
 
 MATRIX = "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[12:15]"

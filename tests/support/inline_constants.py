@@ -77,11 +77,10 @@ def forms(arch: str) -> Iterator[Form]:
             continue
         if name == "v_mfma_ld_scale_b32":  # no instruction by itself
             continue
-        slots = [slot.partition(":")[::2] for slot in signature.split() if slot[0] in "DS"]
         yield Form(
             name,
-            tuple(kind.partition("|")[0] for letter, kind in slots if letter == "D"),
-            tuple(kind.partition("|")[0] for letter, kind in slots if letter == "S"),
+            tuple(kind.partition("|")[0] for kind in signature.types("D")),
+            tuple(kind.partition("|")[0] for kind in signature.types("S")),
         )
 
 

@@ -20,7 +20,6 @@ from cdna import checks
 from cdna.binary.asm import AsmFile, Statement
 from cdna.binary.decode import base_mnemonic
 from cdna.binary.hazards import _use
-from cdna.engine.library import engine
 from cdna.engine.settings import ordered
 from cdna.errors import KernelFault
 from cdna.isa import facts_of
@@ -57,12 +56,12 @@ def _leaves_line(asm: AsmFile, index: int) -> bool:
 
 def wait_is_needed(asm: AsmFile, index: int) -> bool:
     """Whether a register that only this wait waits for is touched in the straight line of code behind it."""
-    ops, labels = engine().ops[asm_arch(asm)], set(asm.labels.values())
+    labels = set(asm.labels.values())
     dropped = counts(asm.statements[index])
 
     def use(i: int) -> Any:
         mnemonic = base_mnemonic(asm.statements[i].mnemonic)
-        return _use(mnemonic, asm.statements[i].operands, ops[mnemonic][1])
+        return _use(mnemonic, asm.statements[i].operands)
 
     for counter, keep in dropped.items():
         issued: list[tuple[frozenset[Any], bool]] = []  # newest first: registers, whether they return in order

@@ -308,9 +308,9 @@ static u64 reached(Wave& w, const Access& x, u64 undefined, u64 lanes) {
 
 // v_readlane_b32 and v_writelane_b32, with which compilers keep scalar registers in lanes of a vector register.
 static bool is_one_lane(Wave& w, WaveCheck& c, const Inst& in) {
-  const char* name = op_info(in.op).name;
-  const bool reads = !strcmp(name, "v_readlane_b32");
-  if (!reads && strcmp(name, "v_writelane_b32")) return false;
+  const Facts& f = op_facts(in.op);
+  const bool reads = f.is(FACT_READS_LANE);
+  if (!f.is(FACT_SELECTS_LANE)) return false;
   const u64 lane = 1ull << (scalar32(w, in.src[1]) & (WAVE - 1));
   if (reads) write_scalar(c, in.dst[0].reg, vector_register(c, in.src[0].reg).of(lane).everywhere());
   else write_vector(c, in.dst[0].reg, operand(c, in.src[0], 0), lane);
@@ -363,9 +363,8 @@ static bool spoils(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
     multiplies(c, in, x);
     return true;
   }
-  const char* name = op_info(in.op).name;
-  const u32 registers = x.touch[0].count;
-  const u32 side = registers == 4 && strstr(name, "_16x16x") ? 16 : registers == 16 && strstr(name, "_32x32x") ? 32 : 0;
+  const u32 registers = x.touch[0].count, rows = op_facts(in.op).shape[0];
+  const u32 side = registers == rows * rows / WAVE && rows >= 16 ? rows : 0;
   const Flow& first = from[0].undefined ? from[0] : from[1];
   if (!side) return found(w, first_lane(first.undefined), first, "");  // several products, or of doubles
   u32 line[2] = {};

@@ -99,7 +99,7 @@ void note_loaded(Wave& w, const Inst& in, const Access& x) {
       }
       const u32* v = w.vreg(t.reg + r);
       // Of a register of which only a half is loaded, the other one may be defined.
-      const bool part = x.bytes < 4, half = part && (x.upper || strstr(op_info(in.op).name, "d16"));
+      const bool part = x.bytes < 4, half = part && (x.upper || op_facts(in.op).flags & (FACT_LOWER | FACT_PACKED));
       const u64 own = w.exec() & ~c.dropped, lanes = half   ? 0
                                                      : part ? parts_unwritten(w, x, v, w.address, own)
                                                             : lanes_equal(v, UNWRITTEN) & own;

@@ -37,31 +37,25 @@ template <class T> static void buffer_cmpswap(Wave& w, const Inst& in) {
   cmpswap_lanes<T>(w, in.flags & GLC ? data : nullptr, data, lanes);
 }
 
-// One operation in its three spaces. W and W2: type of the data (and of the result), and of value-and-compare pairs.
-#define FORMS(NAME, W, T, F) \
-  FLAT_FORMS(NAME, W, T, F), { "buffer_atomic_" NAME, "S:" W " A S:b128 S:b32" BUFFER_MODS, buffer_atomic<T, F> }
-#define FLAT_FORMS(NAME, W, T, F)                                                      \
-  {"global_atomic_" NAME, "?D:" W " A S:" W " G" MEMORY_MODS, atomic<GLOBAL, T, F>}, { \
-    "flat_atomic_" NAME, "?D:" W " A S:" W MEMORY_MODS, atomic<FLAT, T, F>             \
+// One operation in its three spaces.
+#define FORMS(NAME, T, F)                                                                     \
+  {"global_atomic_" NAME, atomic<GLOBAL, T, F>}, {"flat_atomic_" NAME, atomic<FLAT, T, F>}, { \
+    "buffer_atomic_" NAME, buffer_atomic<T, F>                                                \
   }
-#define INTEGER(NAME, F) FORMS(NAME, "b32", u32, Ops32::F), FORMS(NAME "_x2", "b64", u64, Ops64::F)
-#define CMPSWAP(NAME, W, W2, T)                                                     \
-  {"global_atomic_" NAME, "?D:" W " A S:" W2 " G" MEMORY_MODS, cmpswap<GLOBAL, T>}, \
-      {"flat_atomic_" NAME, "?D:" W " A S:" W2 MEMORY_MODS, cmpswap<FLAT, T>}, {    \
-    "buffer_atomic_" NAME, "S:" W2 " A S:b128 S:b32" BUFFER_MODS, buffer_cmpswap<T> \
+#define INTEGER(NAME, F) FORMS(NAME, u32, Ops32::F), FORMS(NAME "_x2", u64, Ops64::F)
+#define CMPSWAP(NAME, T)                                                                  \
+  {"global_atomic_" NAME, cmpswap<GLOBAL, T>}, {"flat_atomic_" NAME, cmpswap<FLAT, T>}, { \
+    "buffer_atomic_" NAME, buffer_cmpswap<T>                                              \
   }
 
 // clang-format off
 static const OpInfo OPS[] = {
   INTEGER("swap", swap), INTEGER("add", add), INTEGER("sub", sub), INTEGER("umin", umin), INTEGER("umax", umax),
   INTEGER("and", band), INTEGER("or", bor), INTEGER("xor", bxor), INTEGER("inc", inc), INTEGER("dec", dec),
-  FORMS("smin", "b32", u32, smin32), FORMS("smax", "b32", u32, smax32),
-  FORMS("smin_x2", "b64", u64, smin64), FORMS("smax_x2", "b64", u64, smax64),
-  CMPSWAP("cmpswap", "b32", "b64", u32), CMPSWAP("cmpswap_x2", "b64", "b128", u64),
-  FORMS("add_f32", "b32", u32, add_f32), FORMS("pk_add_f16", "b32", u32, pk_add_f16), 
-  FLAT_FORMS("pk_add_bf16", "b32", u32, pk_add_bf16),
-  {"buffer_atomic_pk_add_bf16", "S:b32 A S:b128 S:b32" BUFFER_MODS, buffer_atomic<u32, pk_add_bf16>},
-  FORMS("add_f64", "b64", u64, add_f64), FORMS("min_f64", "b64", u64, min_f64), FORMS("max_f64", "b64", u64, max_f64),
+  FORMS("smin", u32, smin32), FORMS("smax", u32, smax32), FORMS("smin_x2", u64, smin64), FORMS("smax_x2", u64, smax64),
+  CMPSWAP("cmpswap", u32), CMPSWAP("cmpswap_x2", u64), FORMS("add_f32", u32, add_f32),
+  FORMS("pk_add_f16", u32, pk_add_f16), FORMS("pk_add_bf16", u32, pk_add_bf16), FORMS("add_f64", u64, add_f64),
+  FORMS("min_f64", u64, min_f64), FORMS("max_f64", u64, max_f64),
 };
 // clang-format on
 extern const OpTable ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -40,27 +40,23 @@ COMPARE(class_f64, u64 a = pair(pa, i); u32 b = pb[i];, b >> class_of<u64>(a, 0x
 // clang-format on
 
 // v_cmp_<condition>_<type> and v_cmpx_...
-#define BOTH(CONDITION, TYPE, SIGNATURE, CORE_NAME, CMP, CMPX)         \
-  {"v_cmp_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMP, CORE_NAME}, { \
-    "v_cmpx_" CONDITION "_" TYPE, "D:b64 " SIGNATURE, CMPX, CORE_NAME  \
-  }
-#define ROW(C, X) BOTH(#C, #X, "S:" #X " S:" #X, C##_##X, compare_op, cmpx_op)
-#define ROW_WIDE(C, X) BOTH(#C, #X, "S:" #X " S:" #X, C##_##X, wide<compare_op>, wide<cmpx_op>)
-#define INTEGER_ROWS(X)                                                                                        \
-  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), ROW(lt, X), ROW(eq, X), ROW(le, X), ROW(gt, X), \
-      ROW(ne, X), ROW(ge, X), BOTH("t", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
-#define FLOAT_ROWS(X, R)                                                                                         \
-  BOTH("f", #X, "S:" #X " S:" #X, never, compare_op, cmpx_op), R(lt, X), R(eq, X), R(le, X), R(gt, X), R(lg, X), \
-      R(ge, X), R(o, X), R(u, X), R(nge, X), R(nlg, X), R(ngt, X), R(nle, X), R(neq, X), R(nlt, X),              \
-      BOTH("tru", #X, "S:" #X " S:" #X, always, compare_op, cmpx_op)
+#define BOTH(CONDITION, TYPE, CORE_NAME, CMP, CMPX) \
+  {"v_cmp_" CONDITION "_" TYPE, CMP, CORE_NAME}, { "v_cmpx_" CONDITION "_" TYPE, CMPX, CORE_NAME }
+#define ROW(C, X) BOTH(#C, #X, C##_##X, compare_op, cmpx_op)
+#define ROW_WIDE(C, X) BOTH(#C, #X, C##_##X, wide<compare_op>, wide<cmpx_op>)
+#define INTEGER_ROWS(X)                                                                                              \
+  BOTH("f", #X, never, compare_op, cmpx_op), ROW(lt, X), ROW(eq, X), ROW(le, X), ROW(gt, X), ROW(ne, X), ROW(ge, X), \
+      BOTH("t", #X, always, compare_op, cmpx_op)
+#define FLOAT_ROWS(X, R)                                                                                          \
+  BOTH("f", #X, never, compare_op, cmpx_op), R(lt, X), R(eq, X), R(le, X), R(gt, X), R(lg, X), R(ge, X), R(o, X), \
+      R(u, X), R(nge, X), R(nlg, X), R(ngt, X), R(nle, X), R(neq, X), R(nlt, X),                                  \
+      BOTH("tru", #X, always, compare_op, cmpx_op)
 // clang-format off
 static const OpInfo OPS[] = {
-  INTEGER_ROWS(u32), INTEGER_ROWS(i32), INTEGER_ROWS(u16), INTEGER_ROWS(i16), INTEGER_ROWS(u64),
-  INTEGER_ROWS(i64),
+  INTEGER_ROWS(u32), INTEGER_ROWS(i32), INTEGER_ROWS(u16), INTEGER_ROWS(i16), INTEGER_ROWS(u64), INTEGER_ROWS(i64),
   FLOAT_ROWS(f16, ROW), FLOAT_ROWS(f32, ROW), FLOAT_ROWS(f64, ROW_WIDE),
-  BOTH("class", "f16", "S:f16 S:b32", class_f16, compare_op, cmpx_op),
-  BOTH("class", "f32", "S:f32 S:b32", class_f32, compare_op, cmpx_op),
-  BOTH("class", "f64", "S:f64 S:b32", class_f64, compare_op, cmpx_op),
+  BOTH("class", "f16", class_f16, compare_op, cmpx_op), BOTH("class", "f32", class_f32, compare_op, cmpx_op),
+  BOTH("class", "f64", class_f64, compare_op, cmpx_op),
 };
 // clang-format on
 TABLE(COMPARE_OPS);

@@ -70,25 +70,19 @@ static void setreg(Wave& w, const Inst& in) {
 
 // clang-format off
 static const OpInfo OPS[] = {
-  {"s_branch", "L", branch},
-  {"s_cbranch_scc0", "L", cbranch<SCC0>}, {"s_cbranch_scc1", "L", cbranch<SCC1>},
-  {"s_cbranch_vccz", "L", cbranch<VCC_ZERO>}, {"s_cbranch_vccnz", "L", cbranch<VCC_SET>},
-  {"s_cbranch_execz", "L", cbranch<EXEC_ZERO>}, {"s_cbranch_execnz", "L", cbranch<EXEC_SET>},
-  {"s_cbranch_cdbgsys", "L", nop}, {"s_cbranch_cdbguser", "L", nop},  // conditions that a debugger sets
-  {"s_cbranch_cdbgsys_or_user", "L", nop}, {"s_cbranch_cdbgsys_and_user", "L", nop},
-  {"s_endpgm", "", endpgm}, {"s_endpgm_saved", "", endpgm}, {"s_barrier", "", barrier}, {"s_sleep", "I", sleep_}, {"s_nop", "I", nop},
-  {"s_waitcnt", "W", nop}, {"s_setprio", "I", nop}, {"s_sethalt", "I", nop}, {"s_icache_inv", "", nop},
-  {"s_dcache_wb", "", nop},
-  {"s_dcache_inv_vol", "", nop}, {"s_dcache_wb_vol", "", nop}, {"s_dcache_discard", "X", nop},
-  {"s_dcache_discard_x2", "X", nop}, {"s_incperflevel", "I", nop}, {"s_decperflevel", "I", nop}, {"v_clrexcp", "", nop},
-  {"s_dcache_inv", "", nop}, {"s_ttracedata", "", nop}, {"s_sendmsg", "X", nop}, {"s_trap", "I", trap},
-  {"s_wakeup", "", nop},
-  {"s_getpc_b64", "D:b64", getpc}, {"s_setpc_b64", "S:b64", setpc}, {"s_swappc_b64", "D:b64 S:b64", swappc},
-  {"s_call_b64", "D:b64 L", call},
-  {"s_memtime", "D:b64", read_clock<READS_CYCLES>}, {"s_memrealtime", "D:b64", read_clock<READS_TIME>},
-  {"s_getreg_b32", "D:b32 H", getreg}, {"s_setreg_b32", "H S:b32", setreg},
-  {"s_setreg_imm32_b32", "H S:b32", setreg},
-  {"buffer_wbl2", "", nop}, {"buffer_inv", "", nop},
+  {"s_branch", branch}, {"s_cbranch_scc0", cbranch<SCC0>}, {"s_cbranch_scc1", cbranch<SCC1>},
+  {"s_cbranch_vccz", cbranch<VCC_ZERO>}, {"s_cbranch_vccnz", cbranch<VCC_SET>}, {"s_cbranch_execz", cbranch<EXEC_ZERO>},
+  {"s_cbranch_execnz", cbranch<EXEC_SET>}, {"s_cbranch_cdbgsys", nop},
+  {"s_cbranch_cdbguser", nop},  // conditions that a debugger sets
+  {"s_cbranch_cdbgsys_or_user", nop}, {"s_cbranch_cdbgsys_and_user", nop}, {"s_endpgm", endpgm},
+  {"s_endpgm_saved", endpgm}, {"s_barrier", barrier}, {"s_sleep", sleep_}, {"s_nop", nop}, {"s_waitcnt", nop},
+  {"s_setprio", nop}, {"s_sethalt", nop}, {"s_icache_inv", nop}, {"s_dcache_wb", nop}, {"s_dcache_inv_vol", nop},
+  {"s_dcache_wb_vol", nop}, {"s_dcache_discard", nop}, {"s_dcache_discard_x2", nop}, {"s_incperflevel", nop},
+  {"s_decperflevel", nop}, {"v_clrexcp", nop}, {"s_dcache_inv", nop}, {"s_ttracedata", nop}, {"s_sendmsg", nop},
+  {"s_trap", trap}, {"s_wakeup", nop}, {"s_getpc_b64", getpc}, {"s_setpc_b64", setpc}, {"s_swappc_b64", swappc},
+  {"s_call_b64", call}, {"s_memtime", read_clock<READS_CYCLES>}, {"s_memrealtime", read_clock<READS_TIME>},
+  {"s_getreg_b32", getreg}, {"s_setreg_b32", setreg}, {"s_setreg_imm32_b32", setreg}, {"buffer_wbl2", nop},
+  {"buffer_inv", nop},
 };
 // clang-format on
 extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -98,56 +98,44 @@ template <class F> static void pk_f32_from(u32* d, const u32* a, const u32*, con
   for (int i = 0; i < WAVE; i++) d[i] = bits(decode<F>(x[i])), d[WAVE + i] = bits(decode<F>(x[i] >> 8));
 }
 
-#define MODS " +op_sel,-,||"
-#define FP8_OPS(NAME, F, ARCH)                                                                        \
-  {"v_cvt_f32_" NAME ARCH, "D:f32 S:b32", lane_op, f32_from<F>},                                      \
-      {"v_cvt_pk_f32_" NAME ARCH, "D:b64 S:b32", lane_op, pk_f32_from<F>},                            \
-      {"v_cvt_pk_" NAME "_f32" ARCH, "D:b32 S:f32 S:f32" MODS, narrow<F32, F, 2, 2, false, false>}, { \
-    "v_cvt_sr_" NAME "_f32" ARCH, "D:b32 S:f32 S:b32" MODS, narrow<F32, F, 1, 1, true, false>         \
+#define FP8_OPS(NAME, F, ARCH)                                                                          \
+  {"v_cvt_f32_" NAME ARCH, lane_op, f32_from<F>}, {"v_cvt_pk_f32_" NAME ARCH, lane_op, pk_f32_from<F>}, \
+      {"v_cvt_pk_" NAME "_f32" ARCH, narrow<F32, F, 2, 2, false, false>}, {                             \
+    "v_cvt_sr_" NAME "_f32" ARCH, narrow<F32, F, 1, 1, true, false>                                     \
   }
-#define SCALE(NAME, SIGNATURE, ...) {"v_cvt_scalef32_" NAME, SIGNATURE MODS, __VA_ARGS__}
-#define SCALED_FP8(NAME, F)                                                                     \
-  SCALE("pk_" NAME "_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, F, 2, 2, false, true>),       \
-      SCALE("pk_" NAME "_f16", "D:b32 S:f16x2 S:f32", narrow<F16, F, 2, 1, false, true>),       \
-      SCALE("pk_" NAME "_bf16", "D:b32 S:bf16x2 S:f32", narrow<BF16, F, 2, 1, false, true>),    \
-      SCALE("sr_" NAME "_f32", "D:b32 S:f32 S:b32 S:f32", narrow<F32, F, 1, 1, true, true>),    \
-      SCALE("sr_" NAME "_f16", "D:b32 S:f16 S:b32 S:f32", narrow<F16, F, 1, 1, true, true>),    \
-      SCALE("sr_" NAME "_bf16", "D:b32 S:bf16 S:b32 S:f32", narrow<BF16, F, 1, 1, true, true>), \
-      SCALE("f32_" NAME, "D:b32 S:b32 S:f32", widen<F, F32, 1>),                                \
-      SCALE("f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 1>),                                \
-      SCALE("pk_f32_" NAME, "D:b64 S:b32 S:f32", widen<F, F32, 2>),                             \
-      SCALE("pk_f16_" NAME, "D:b32 S:b32 S:f32", widen<F, F16, 2>),                             \
-      SCALE("pk_bf16_" NAME, "D:b32 S:b32 S:f32", widen<F, BF16, 2>)
-#define SCALED_FP6(NAME, F)                                                                            \
-  SCALE("2xpk16_" NAME "_f32", "D:b192 S:b512 S:b512 S:f32", narrow<F32, F, 32, 2, false, true>),      \
-      SCALE("pk32_" NAME "_f16", "D:b192 S:b512 S:f32", narrow<F16, F, 32, 1, false, true>),           \
-      SCALE("pk32_" NAME "_bf16", "D:b192 S:b512 S:f32", narrow<BF16, F, 32, 1, false, true>),         \
-      SCALE("sr_pk32_" NAME "_f32", "D:b192 S:b1024 S:b32 S:f32", narrow<F32, F, 32, 1, true, true>),  \
-      SCALE("sr_pk32_" NAME "_f16", "D:b192 S:b512 S:b32 S:f32", narrow<F16, F, 32, 1, true, true>),   \
-      SCALE("sr_pk32_" NAME "_bf16", "D:b192 S:b512 S:b32 S:f32", narrow<BF16, F, 32, 1, true, true>), \
-      SCALE("pk32_f32_" NAME, "D:b1024 S:b192 S:f32", widen<F, F32, 32>),                              \
-      SCALE("pk32_f16_" NAME, "D:b512 S:b192 S:f32", widen<F, F16, 32>),                               \
-      SCALE("pk32_bf16_" NAME, "D:b512 S:b192 S:f32", widen<F, BF16, 32>)
+#define SCALE(NAME, ...) {"v_cvt_scalef32_" NAME, __VA_ARGS__}
+#define SCALED_FP8(NAME, F)                                                                               \
+  SCALE("pk_" NAME "_f32", narrow<F32, F, 2, 2, false, true>),                                            \
+      SCALE("pk_" NAME "_f16", narrow<F16, F, 2, 1, false, true>),                                        \
+      SCALE("pk_" NAME "_bf16", narrow<BF16, F, 2, 1, false, true>),                                      \
+      SCALE("sr_" NAME "_f32", narrow<F32, F, 1, 1, true, true>),                                         \
+      SCALE("sr_" NAME "_f16", narrow<F16, F, 1, 1, true, true>),                                         \
+      SCALE("sr_" NAME "_bf16", narrow<BF16, F, 1, 1, true, true>), SCALE("f32_" NAME, widen<F, F32, 1>), \
+      SCALE("f16_" NAME, widen<F, F16, 1>), SCALE("pk_f32_" NAME, widen<F, F32, 2>),                      \
+      SCALE("pk_f16_" NAME, widen<F, F16, 2>), SCALE("pk_bf16_" NAME, widen<F, BF16, 2>)
+#define SCALED_FP6(NAME, F)                                                                                           \
+  SCALE("2xpk16_" NAME "_f32", narrow<F32, F, 32, 2, false, true>),                                                   \
+      SCALE("pk32_" NAME "_f16", narrow<F16, F, 32, 1, false, true>),                                                 \
+      SCALE("pk32_" NAME "_bf16", narrow<BF16, F, 32, 1, false, true>),                                               \
+      SCALE("sr_pk32_" NAME "_f32", narrow<F32, F, 32, 1, true, true>),                                               \
+      SCALE("sr_pk32_" NAME "_f16", narrow<F16, F, 32, 1, true, true>),                                               \
+      SCALE("sr_pk32_" NAME "_bf16", narrow<BF16, F, 32, 1, true, true>), SCALE("pk32_f32_" NAME, widen<F, F32, 32>), \
+      SCALE("pk32_f16_" NAME, widen<F, F16, 32>), SCALE("pk32_bf16_" NAME, widen<F, BF16, 32>)
 
 // clang-format off
 static const OpInfo OPS[] = {
-  FP8_OPS("fp8", FP8_FNUZ, "@fnuz"), FP8_OPS("bf8", BF8_FNUZ, "@fnuz"),
-  FP8_OPS("fp8", FP8_OCP, "@ocp"), FP8_OPS("bf8", BF8_OCP, "@ocp"),
-  {"v_cvt_f32_bf16", "D:f32 S:bf16", lane_op, f32_from<BF16>},
-  {"v_cvt_pk_bf16_f32", "D:b32 S:f32 S:f32 +-,||", narrow<F32, BF16, 2, 2, false, false>},
-  {"v_cvt_sr_bf16_f32", "D:b32 S:f32 S:b32" MODS, narrow<F32, BF16, 1, 1, true, false>},
-  {"v_cvt_sr_f16_f32", "D:b32 S:f32 S:b32" MODS, narrow<F32, F16, 1, 1, true, false>},
-  SCALED_FP8("fp8", FP8_OCP), SCALED_FP8("bf8", BF8_OCP),
-  SCALE("pk_fp4_f32", "D:b32 S:f32 S:f32 S:f32", narrow<F32, FP4, 2, 2, false, true>),
-  SCALE("pk_fp4_f16", "D:b32 S:f16x2 S:f32", narrow<F16, FP4, 2, 1, false, true>),
-  SCALE("pk_fp4_bf16", "D:b32 S:bf16x2 S:f32", narrow<BF16, FP4, 2, 1, false, true>),
-  SCALE("sr_pk_fp4_f32", "D:b32 S:b64 S:b32 S:f32", narrow<F32, FP4, 2, 1, true, true>),
-  SCALE("sr_pk_fp4_f16", "D:b32 S:f16x2 S:b32 S:f32", narrow<F16, FP4, 2, 1, true, true>),
-  SCALE("sr_pk_fp4_bf16", "D:b32 S:bf16x2 S:b32 S:f32", narrow<BF16, FP4, 2, 1, true, true>),
-  SCALE("pk_f32_fp4", "D:b64 S:b32 S:f32", widen<FP4, F32, 2>),
-  SCALE("pk_f16_fp4", "D:b32 S:b32 S:f32", widen<FP4, F16, 2>),
-  SCALE("pk_bf16_fp4", "D:b32 S:b32 S:f32", widen<FP4, BF16, 2>),
-  SCALED_FP6("fp6", FP6), SCALED_FP6("bf6", BF6),
+  FP8_OPS("fp8", FP8_FNUZ, "@fnuz"), FP8_OPS("bf8", BF8_FNUZ, "@fnuz"), FP8_OPS("fp8", FP8_OCP, "@ocp"),
+  FP8_OPS("bf8", BF8_OCP, "@ocp"), {"v_cvt_f32_bf16", lane_op, f32_from<BF16>},
+  {"v_cvt_pk_bf16_f32", narrow<F32, BF16, 2, 2, false, false>},
+  {"v_cvt_sr_bf16_f32", narrow<F32, BF16, 1, 1, true, false>},
+  {"v_cvt_sr_f16_f32", narrow<F32, F16, 1, 1, true, false>}, SCALED_FP8("fp8", FP8_OCP), SCALED_FP8("bf8", BF8_OCP),
+  SCALE("pk_fp4_f32", narrow<F32, FP4, 2, 2, false, true>), SCALE("pk_fp4_f16", narrow<F16, FP4, 2, 1, false, true>),
+  SCALE("pk_fp4_bf16", narrow<BF16, FP4, 2, 1, false, true>),
+  SCALE("sr_pk_fp4_f32", narrow<F32, FP4, 2, 1, true, true>),
+  SCALE("sr_pk_fp4_f16", narrow<F16, FP4, 2, 1, true, true>),
+  SCALE("sr_pk_fp4_bf16", narrow<BF16, FP4, 2, 1, true, true>), SCALE("pk_f32_fp4", widen<FP4, F32, 2>),
+  SCALE("pk_f16_fp4", widen<FP4, F16, 2>), SCALE("pk_bf16_fp4", widen<FP4, BF16, 2>), SCALED_FP6("fp6", FP6),
+  SCALED_FP6("bf6", BF6),
 };
 // clang-format on
 extern const OpTable CONVERT_LOW_OPS = {OPS, sizeof OPS / sizeof *OPS};

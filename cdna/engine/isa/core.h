@@ -82,7 +82,6 @@ struct OpInfo {
   // A form may stand behind it: `buffer_load_dword lds`. On archs that the instruction has in cdna/isa, or fewer:
   // `name@ocp`, where that is the format of fp8; `name@other`, where that instruction is.
   const char* name;
-  const char* signature;  // operands in the assembler's order, see decode.py
   Handler fn;
   Core core;
 };

@@ -123,3 +123,6 @@ template <Handler H> static void wide(Wave& w, const Inst& in) {
 }
 
 #define TABLE(NAME) extern const OpTable NAME = {OPS, sizeof OPS / sizeof *OPS}
+// An instruction whose core sees plain lanes; of cores that are compiled for wide vectors.
+#define LANE(NAME, ...) {NAME, lane_op, __VA_ARGS__}
+#define WIDE_LANE(NAME, ...) {NAME, wide<lane_op>, __VA_ARGS__}

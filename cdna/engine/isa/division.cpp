@@ -139,14 +139,10 @@ CORE_U16(div_fixup_legacy_f16, (fixup<u16, 10, -100>((u16)a, (u16)b, (u16)c)))
 CORE_U16_KEEP(div_fixup_f16, (fixup<u16, 10, -100>((u16)a, (u16)b, (u16)c)))
 
 static const OpInfo OPS[] = {
-  {"v_div_scale_f32", "D:f32 D:b64 S:f32 S:f32 S:f32", div_scale<F32>},
-  {"v_div_scale_f64", "D:f64 D:b64 S:f64 S:f64 S:f64", wide<div_scale<F64>>},
-  {"v_div_fmas_f32", "D:f32 S:f32 S:f32 S:f32", div_fmas<F32>},
-  {"v_div_fmas_f64", "D:f64 S:f64 S:f64 S:f64", wide<div_fmas<F64>>},
-  {"v_div_fixup_f32", "D:f32 S:f32 S:f32 S:f32", lane_op, div_fixup_f32},
-  {"v_div_fixup_f64", "D:f64 S:f64 S:f64 S:f64", lane_op, div_fixup_f64},
-  {"v_div_fixup_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_f16},
-  {"v_div_fixup_legacy_f16", "D:f16 S:f16 S:f16 S:f16", lane_op, div_fixup_legacy_f16},
+  {"v_div_scale_f32", div_scale<F32>}, {"v_div_scale_f64", wide<div_scale<F64>>}, {"v_div_fmas_f32", div_fmas<F32>},
+  {"v_div_fmas_f64", wide<div_fmas<F64>>}, LANE("v_div_fixup_f32", div_fixup_f32),
+  LANE("v_div_fixup_f64", div_fixup_f64), LANE("v_div_fixup_f16", div_fixup_f16),
+  LANE("v_div_fixup_legacy_f16", div_fixup_legacy_f16),
 };
 // clang-format on
 TABLE(DIVISION_OPS);

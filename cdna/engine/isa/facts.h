@@ -4,6 +4,10 @@
 
 #include "isa.h"
 
+struct OperandSlot {
+  u8 kind, dwords;  // SlotKind; registers of a destination or source, as its type says
+};
+
 struct Facts {  // the head of cdna/isa/instructions.txt says what each means
   const char* name;
   u8 unit, cycles[N_ARCHS];
@@ -11,7 +15,14 @@ struct Facts {  // the head of cdna/isa/instructions.txt says what each means
   u8 space, does;
   u8 bytes, elements, stride;  // bytes: BY_FORMAT where the buffer's format says it
   u8 flow, bits;
-  u32 flags;
+  u8 shape[4];  // of a matrix instruction: rows, columns, depth, blocks
+  u64 flags;
+  OperandSlot slots[MOST_SLOTS];  // operands in the assembler's order; IS_NOTHING behind the last
+  bool has(SlotKind kind) const {
+    for (const OperandSlot& slot : slots)
+      if (slot.kind == kind) return true;
+    return false;
+  }
   bool is(FactFlag flag) const { return flags & flag; }
 };
 
@@ -22,6 +33,5 @@ const Facts& op_facts(u32 op);
 extern "C" {
 int cdna_op_count();
 const char* cdna_op_name(int op);
-const char* cdna_op_signature(int op);
 int cdna_op_has_facts(int op);
 }

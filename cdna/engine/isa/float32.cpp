@@ -117,30 +117,19 @@ template <MixResult RESULT> static void fma_mix(Wave& w, const Inst& in) {
   blend(d, t, w.exec());
 }
 
-#define UNARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32", lane_op, CORE_NAME}
-#define BINARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32 S:f32", lane_op, CORE_NAME}
-#define TERNARY(NAME, CORE_NAME) {NAME, "D:f32 S:f32 S:f32 S:f32", lane_op, CORE_NAME}
 // clang-format off
 static const OpInfo OPS[] = {
-  BINARY("v_add_f32", add), BINARY("v_sub_f32", sub), BINARY("v_subrev_f32", subrev),
-  BINARY("v_mul_f32", mul), BINARY("v_mul_legacy_f32", mul_legacy),
-  TERNARY("v_fma_f32", fma_), TERNARY("v_fmaak_f32", fma_), TERNARY("v_fmamk_f32", fma_),
-  BINARY("v_fmac_f32", fmac),
-  BINARY("v_min_f32", min_), BINARY("v_max_f32", max_), TERNARY("v_min3_f32", min3),
-  TERNARY("v_max3_f32", max3), TERNARY("v_med3_f32", med3_),
-  TERNARY("v_minimum3_f32", minimum3), TERNARY("v_maximum3_f32", maximum3),
-  UNARY("v_trunc_f32", trunc_), UNARY("v_ceil_f32", ceil_), UNARY("v_floor_f32", floor_),
-  UNARY("v_rndne_f32", rndne), UNARY("v_fract_f32", fract),
-  {"v_ldexp_f32", "D:f32 S:f32 S:i32", lane_op, ldexp_},
-  {"v_frexp_exp_i32_f32", "D:i32 S:f32", lane_op, frexp_exp}, UNARY("v_frexp_mant_f32", frexp_mant),
-  TERNARY("v_cubeid_f32", cubeid), TERNARY("v_cubesc_f32", cubesc), TERNARY("v_cubetc_f32", cubetc),
-  TERNARY("v_cubema_f32", cubema),
-  {"v_pk_add_f32", "D:p32 S:p32 S:p32", lane_op, pk_add},
-  {"v_pk_mul_f32", "D:p32 S:p32 S:p32", lane_op, pk_mul},
-  {"v_pk_fma_f32", "D:p32 S:p32 S:p32 S:p32", lane_op, pk_fma},
-  {"v_fma_mix_f32", "D:f32 S:mix S:mix S:mix", fma_mix<TO_F32>},
-  {"v_fma_mixlo_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_LOW_F16>},
-  {"v_fma_mixhi_f16", "D:f16 S:mix S:mix S:mix", fma_mix<TO_HIGH_F16>},
+  LANE("v_add_f32", add), LANE("v_sub_f32", sub), LANE("v_subrev_f32", subrev), LANE("v_mul_f32", mul),
+  LANE("v_mul_legacy_f32", mul_legacy), LANE("v_fma_f32", fma_), LANE("v_fmaak_f32", fma_), LANE("v_fmamk_f32", fma_),
+  LANE("v_fmac_f32", fmac), LANE("v_min_f32", min_), LANE("v_max_f32", max_), LANE("v_min3_f32", min3),
+  LANE("v_max3_f32", max3), LANE("v_med3_f32", med3_), LANE("v_minimum3_f32", minimum3),
+  LANE("v_maximum3_f32", maximum3), LANE("v_trunc_f32", trunc_), LANE("v_ceil_f32", ceil_), LANE("v_floor_f32", floor_),
+  LANE("v_rndne_f32", rndne), LANE("v_fract_f32", fract), LANE("v_ldexp_f32", ldexp_),
+  LANE("v_frexp_exp_i32_f32", frexp_exp), LANE("v_frexp_mant_f32", frexp_mant), LANE("v_cubeid_f32", cubeid),
+  LANE("v_cubesc_f32", cubesc), LANE("v_cubetc_f32", cubetc), LANE("v_cubema_f32", cubema),
+  LANE("v_pk_add_f32", pk_add), LANE("v_pk_mul_f32", pk_mul), LANE("v_pk_fma_f32", pk_fma),
+  {"v_fma_mix_f32", fma_mix<TO_F32>}, {"v_fma_mixlo_f16", fma_mix<TO_LOW_F16>},
+  {"v_fma_mixhi_f16", fma_mix<TO_HIGH_F16>},
 };
 // clang-format on
 TABLE(FLOAT32_OPS);

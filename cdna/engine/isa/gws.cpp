@@ -75,12 +75,10 @@ template <Release N> static void semaphore_v(Wave& w, const Inst& in) {
   changed(w);
 }
 
-#define GWS_MODS " +offset,gds"
 // clang-format off
 static const OpInfo OPS[] = {
-  {"ds_gws_init", "S:b32" GWS_MODS, init}, {"ds_gws_barrier", "S:b32" GWS_MODS, gws_barrier},
-  {"ds_gws_sema_v", GWS_MODS, semaphore_v<ONE>}, {"ds_gws_sema_br", "S:b32" GWS_MODS, semaphore_v<GIVEN>},
-  {"ds_gws_sema_p", GWS_MODS, semaphore_p}, {"ds_gws_sema_release_all", GWS_MODS, semaphore_v<ALL>},
+  {"ds_gws_init", init}, {"ds_gws_barrier", gws_barrier}, {"ds_gws_sema_v", semaphore_v<ONE>},
+  {"ds_gws_sema_br", semaphore_v<GIVEN>}, {"ds_gws_sema_p", semaphore_p}, {"ds_gws_sema_release_all", semaphore_v<ALL>},
 };
 // clang-format on
 extern const OpTable GWS_OPS = {OPS, sizeof OPS / sizeof *OPS};

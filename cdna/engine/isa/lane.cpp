@@ -79,13 +79,10 @@ static void setvskip(Wave& w, const Inst& in) {
 
 // clang-format off
 static const OpInfo OPS[] = {
-  {"s_set_gpr_idx_on", "S:b32 I", set_gpr_idx_on}, {"s_set_gpr_idx_idx", "S:b32", set_gpr_idx_idx},
-  {"s_set_gpr_idx_off", "", set_gpr_idx_off}, {"s_set_gpr_idx_mode", "I", set_gpr_idx_mode},
-  {"s_setvskip", "S:b32 S:b32", setvskip},
-  {"v_readfirstlane_b32", "D:b32 S:b32", readfirstlane}, {"v_readlane_b32", "D:b32 S:b32 S:b32", readlane},
-  {"v_writelane_b32", "D:b32 S:b32 S:b32", writelane}, {"v_swap_b32", "D:b32 D:b32", swap},
-  {"v_permlane16_swap_b32", "D:b32 D:b32", permlane_swap<16>},
-  {"v_permlane32_swap_b32", "D:b32 D:b32", permlane_swap<32>},
+  {"s_set_gpr_idx_on", set_gpr_idx_on}, {"s_set_gpr_idx_idx", set_gpr_idx_idx}, {"s_set_gpr_idx_off", set_gpr_idx_off},
+  {"s_set_gpr_idx_mode", set_gpr_idx_mode}, {"s_setvskip", setvskip}, {"v_readfirstlane_b32", readfirstlane},
+  {"v_readlane_b32", readlane}, {"v_writelane_b32", writelane}, {"v_swap_b32", swap},
+  {"v_permlane16_swap_b32", permlane_swap<16>}, {"v_permlane32_swap_b32", permlane_swap<32>},
 };
 // clang-format on
 TABLE(LANE_OPS);

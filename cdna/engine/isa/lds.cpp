@@ -43,21 +43,16 @@ template <Form F, u32 STRIDE> static void write2(Wave& w, const Inst& in) {
 
 // clang-format off
 static const OpInfo OPS[] = {
-  {"ds_read_u8", "D:b32 S:b32" DS_MODS, read<U8>}, {"ds_read_i8", "D:b32 S:b32" DS_MODS, read<I8>},
-  {"ds_read_u16", "D:b32 S:b32" DS_MODS, read<U16>}, {"ds_read_i16", "D:b32 S:b32" DS_MODS, read<I16>},
-  {"ds_read_u8_d16", "D:b32 S:b32" DS_MODS, read<U8_LO>}, {"ds_read_u8_d16_hi", "D:b32 S:b32" DS_MODS, read<U8_HI>},
-  {"ds_read_i8_d16", "D:b32 S:b32" DS_MODS, read<I8_LO>}, {"ds_read_i8_d16_hi", "D:b32 S:b32" DS_MODS, read<I8_HI>},
-  {"ds_read_u16_d16", "D:b32 S:b32" DS_MODS, read<U16_LO>}, {"ds_read_u16_d16_hi", "D:b32 S:b32" DS_MODS, read<U16_HI>},
-  {"ds_read_b32", "D:b32 S:b32" DS_MODS, read<B32>}, {"ds_read_b64", "D:b64 S:b32" DS_MODS, read<B64>},
-  {"ds_read_b96", "D:b96 S:b32" DS_MODS, read<B96>}, {"ds_read_b128", "D:b128 S:b32" DS_MODS, read<B128>},
-  {"ds_read2_b32", "D:b64 S:b32" DS2_MODS, read2<B32, 1>}, {"ds_read2st64_b32", "D:b64 S:b32" DS2_MODS, read2<B32, 64>},
-  {"ds_read2_b64", "D:b128 S:b32" DS2_MODS, read2<B64, 1>}, {"ds_read2st64_b64", "D:b128 S:b32" DS2_MODS, read2<B64, 64>},
-  {"ds_write_b8", "S:b32 S:b32" DS_MODS, write<U8>}, {"ds_write_b8_d16_hi", "S:b32 S:b32" DS_MODS, write<U8_HI>},
-  {"ds_write_b16", "S:b32 S:b32" DS_MODS, write<U16>}, {"ds_write_b16_d16_hi", "S:b32 S:b32" DS_MODS, write<U16_HI>},
-  {"ds_write_b32", "S:b32 S:b32" DS_MODS, write<B32>}, {"ds_write_b64", "S:b32 S:b64" DS_MODS, write<B64>},
-  {"ds_write_b96", "S:b32 S:b96" DS_MODS, write<B96>}, {"ds_write_b128", "S:b32 S:b128" DS_MODS, write<B128>},
-  {"ds_write2_b32", "S:b32 S:b32 S:b32" DS2_MODS, write2<B32, 1>}, {"ds_write2st64_b32", "S:b32 S:b32 S:b32" DS2_MODS, write2<B32, 64>},
-  {"ds_write2_b64", "S:b32 S:b64 S:b64" DS2_MODS, write2<B64, 1>}, {"ds_write2st64_b64", "S:b32 S:b64 S:b64" DS2_MODS, write2<B64, 64>},
+  {"ds_read_u8", read<U8>}, {"ds_read_i8", read<I8>}, {"ds_read_u16", read<U16>}, {"ds_read_i16", read<I16>},
+  {"ds_read_u8_d16", read<U8_LO>}, {"ds_read_u8_d16_hi", read<U8_HI>}, {"ds_read_i8_d16", read<I8_LO>},
+  {"ds_read_i8_d16_hi", read<I8_HI>}, {"ds_read_u16_d16", read<U16_LO>}, {"ds_read_u16_d16_hi", read<U16_HI>},
+  {"ds_read_b32", read<B32>}, {"ds_read_b64", read<B64>}, {"ds_read_b96", read<B96>}, {"ds_read_b128", read<B128>},
+  {"ds_read2_b32", read2<B32, 1>}, {"ds_read2st64_b32", read2<B32, 64>}, {"ds_read2_b64", read2<B64, 1>},
+  {"ds_read2st64_b64", read2<B64, 64>}, {"ds_write_b8", write<U8>}, {"ds_write_b8_d16_hi", write<U8_HI>},
+  {"ds_write_b16", write<U16>}, {"ds_write_b16_d16_hi", write<U16_HI>}, {"ds_write_b32", write<B32>},
+  {"ds_write_b64", write<B64>}, {"ds_write_b96", write<B96>}, {"ds_write_b128", write<B128>},
+  {"ds_write2_b32", write2<B32, 1>}, {"ds_write2st64_b32", write2<B32, 64>}, {"ds_write2_b64", write2<B64, 1>},
+  {"ds_write2st64_b64", write2<B64, 64>},
 };
 // clang-format on
 extern const OpTable LDS_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -88,38 +88,29 @@ template <bool APPEND> static void append(Wave& w, const Inst& in) {
   EACH_LANE(w, i) d[i] = old;
 }
 
-#define BOTH(NAME, SUFFIX, W, T, F)                                            \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W DS_MODS, atomic<T, F, false>}, {            \
-    "ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W DS_MODS, atomic<T, F, true> \
-  }
-#define BOTH2(NAME, SUFFIX, W, T, F)                                                    \
-  {"ds_" NAME SUFFIX, "S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, false>}, {            \
-    "ds_" NAME "_rtn" SUFFIX, "D:" W " S:b32 S:" W " S:" W DS_MODS, atomic2<T, F, true> \
-  }
-#define INTEGER(NAME, TYPE, F) \
-  BOTH(NAME, "_" TYPE "32", "b32", u32, Ops32::F), BOTH(NAME, "_" TYPE "64", "b64", u64, Ops64::F)
+#define BOTH(NAME, SUFFIX, T, F) \
+  {"ds_" NAME SUFFIX, atomic<T, F, false>}, { "ds_" NAME "_rtn" SUFFIX, atomic<T, F, true> }
+#define BOTH2(NAME, SUFFIX, T, F) \
+  {"ds_" NAME SUFFIX, atomic2<T, F, false>}, { "ds_" NAME "_rtn" SUFFIX, atomic2<T, F, true> }
+#define INTEGER(NAME, TYPE, F) BOTH(NAME, "_" TYPE "32", u32, Ops32::F), BOTH(NAME, "_" TYPE "64", u64, Ops64::F)
 
 // clang-format off
 static const OpInfo OPS[] = {
-  INTEGER("add", "u", add), INTEGER("sub", "u", sub), INTEGER("rsub", "u", rsub), INTEGER("inc", "u", inc), INTEGER("dec", "u", dec),
-  INTEGER("min", "u", umin), INTEGER("max", "u", umax), INTEGER("and", "b", band), INTEGER("or", "b", bor), INTEGER("xor", "b", bxor),
-  BOTH("min", "_i32", "b32", u32, smin32), BOTH("max", "_i32", "b32", u32, smax32),
-  BOTH("min", "_i64", "b64", u64, smin64), BOTH("max", "_i64", "b64", u64, smax64),
-  BOTH("add", "_f32", "b32", u32, add_f32), BOTH("min", "_f32", "b32", u32, min_f32), BOTH("max", "_f32", "b32", u32, max_f32),
-  BOTH("add", "_f64", "b64", u64, add_f64), BOTH("min", "_f64", "b64", u64, min_f64), BOTH("max", "_f64", "b64", u64, max_f64),
-  BOTH("pk_add", "_f16", "b32", u32, pk_add_f16), BOTH("pk_add", "_bf16", "b32", u32, pk_add_bf16),
-  BOTH2("mskor", "_b32", "b32", u32, masked_or<u32>), BOTH2("mskor", "_b64", "b64", u64, masked_or<u64>),
-  BOTH2("cmpst", "_b32", "b32", u32, compare_store<u32>), BOTH2("cmpst", "_b64", "b64", u64, compare_store<u64>),
-  BOTH2("cmpst", "_f32", "b32", u32, compare_store_f32), BOTH2("cmpst", "_f64", "b64", u64, compare_store_f64),
-  {"ds_wrap_rtn_b32", "D:b32 S:b32 S:b32 S:b32" DS_MODS, atomic2<u32, wrap, true>},
-  {"ds_wrxchg_rtn_b32", "D:b32 S:b32 S:b32" DS_MODS, atomic<u32, Ops32::swap, true>},
-  {"ds_wrxchg_rtn_b64", "D:b64 S:b32 S:b64" DS_MODS, atomic<u64, Ops64::swap, true>},
-  {"ds_wrxchg2_rtn_b32", "D:b64 S:b32 S:b32 S:b32" DS2_MODS, exchange2<u32, 1>},
-  {"ds_wrxchg2st64_rtn_b32", "D:b64 S:b32 S:b32 S:b32" DS2_MODS, exchange2<u32, 64>},
-  {"ds_wrxchg2_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 1>},
-  {"ds_wrxchg2st64_rtn_b64", "D:b128 S:b32 S:b64 S:b64" DS2_MODS, exchange2<u64, 64>},
-  {"ds_condxchg32_rtn_b64", "D:b64 S:b32 S:b64" DS_MODS, conditional_exchange},
-  {"ds_append", "D:b32" DS_MODS, append<true>}, {"ds_consume", "D:b32" DS_MODS, append<false>},
+  INTEGER("add", "u", add), INTEGER("sub", "u", sub), INTEGER("rsub", "u", rsub), INTEGER("inc", "u", inc),
+  INTEGER("dec", "u", dec), INTEGER("min", "u", umin), INTEGER("max", "u", umax), INTEGER("and", "b", band),
+  INTEGER("or", "b", bor), INTEGER("xor", "b", bxor), BOTH("min", "_i32", u32, smin32),
+  BOTH("max", "_i32", u32, smax32), BOTH("min", "_i64", u64, smin64), BOTH("max", "_i64", u64, smax64),
+  BOTH("add", "_f32", u32, add_f32), BOTH("min", "_f32", u32, min_f32), BOTH("max", "_f32", u32, max_f32),
+  BOTH("add", "_f64", u64, add_f64), BOTH("min", "_f64", u64, min_f64), BOTH("max", "_f64", u64, max_f64),
+  BOTH("pk_add", "_f16", u32, pk_add_f16), BOTH("pk_add", "_bf16", u32, pk_add_bf16),
+  BOTH2("mskor", "_b32", u32, masked_or<u32>), BOTH2("mskor", "_b64", u64, masked_or<u64>),
+  BOTH2("cmpst", "_b32", u32, compare_store<u32>), BOTH2("cmpst", "_b64", u64, compare_store<u64>),
+  BOTH2("cmpst", "_f32", u32, compare_store_f32), BOTH2("cmpst", "_f64", u64, compare_store_f64),
+  {"ds_wrap_rtn_b32", atomic2<u32, wrap, true>}, {"ds_wrxchg_rtn_b32", atomic<u32, Ops32::swap, true>},
+  {"ds_wrxchg_rtn_b64", atomic<u64, Ops64::swap, true>}, {"ds_wrxchg2_rtn_b32", exchange2<u32, 1>},
+  {"ds_wrxchg2st64_rtn_b32", exchange2<u32, 64>}, {"ds_wrxchg2_rtn_b64", exchange2<u64, 1>},
+  {"ds_wrxchg2st64_rtn_b64", exchange2<u64, 64>}, {"ds_condxchg32_rtn_b64", conditional_exchange},
+  {"ds_append", append<true>}, {"ds_consume", append<false>},
 };
 // clang-format on
 extern const OpTable LDS_ATOMIC_OPS = {OPS, sizeof OPS / sizeof *OPS};

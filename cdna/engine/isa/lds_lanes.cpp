@@ -121,12 +121,10 @@ static void nop(Wave&, const Inst&) {}
 
 // clang-format off
 static const OpInfo OPS[] = {
-  {"ds_nop", "", nop},
-  {"ds_read_b64_tr_b16", "D:b64 S:b32" DS_MODS, read_transposed<16>}, {"ds_read_b64_tr_b8", "D:b64 S:b32" DS_MODS, read_transposed<8>},
-  {"ds_read_b64_tr_b4", "D:b64 S:b32" DS_MODS, read_transposed<4>}, {"ds_read_b96_tr_b6", "D:b96 S:b32" DS_MODS, read_transposed<6>},
-  {"ds_bpermute_b32", "D:b32 S:b32 S:b32" DS_MODS, bpermute}, {"ds_permute_b32", "D:b32 S:b32 S:b32" DS_MODS, permute},
-  {"ds_swizzle_b32", "D:b32 S:b32" DS_MODS, swizzle},
-  {"ds_read_addtid_b32", "D:b32" DS_MODS, read_addtid}, {"ds_write_addtid_b32", "S:b32" DS_MODS, write_addtid},
+  {"ds_nop", nop}, {"ds_read_b64_tr_b16", read_transposed<16>}, {"ds_read_b64_tr_b8", read_transposed<8>},
+  {"ds_read_b64_tr_b4", read_transposed<4>}, {"ds_read_b96_tr_b6", read_transposed<6>}, {"ds_bpermute_b32", bpermute},
+  {"ds_permute_b32", permute}, {"ds_swizzle_b32", swizzle}, {"ds_read_addtid_b32", read_addtid},
+  {"ds_write_addtid_b32", write_addtid},
 };
 // clang-format on
 extern const OpTable LDS_LANE_OPS = {OPS, sizeof OPS / sizeof *OPS};

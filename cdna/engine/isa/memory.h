@@ -25,12 +25,6 @@ constexpr int form_dwords(Form f) { return form_bytes(f) < 4 ? 1 : form_bytes(f)
 
 // Modifiers that memory instructions take, for their signatures. Cache policies (sc0, sc1, nt) change nothing here:
 // a host access is coherent.
-#define CACHE_MODS "sc0,sc1,nt,glc,slc,scc"
-#define MEMORY_MODS " +offset," CACHE_MODS
-#define BUFFER_MODS " +offset,offen,idxen," CACHE_MODS
-#define BUFFER_LDS_MODS BUFFER_MODS ",lds"
-#define DS_MODS " +offset"
-#define DS2_MODS " +offset0,offset1"
 
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 typedef u32 u32x8 __attribute__((ext_vector_type(8)));

@@ -45,48 +45,25 @@ Handler joined_product(Handler alone, bool first) {
   return nullptr;
 }
 
-// Signatures by the registers of D (and C); AB: type of A and B.
-#define D4(AB, MODS) "D:b128 S:" AB " S:" AB " S:b128 " MODS
-#define D16(AB, MODS) "D:b512 S:" AB " S:" AB " S:b512 " MODS
-#define D32(AB, MODS) "D:b1024 S:" AB " S:" AB " S:b1024 " MODS
-// Several blocks: A may be broadcast among blocks, B permuted among lanes.
-#define BROADCAST "+cbsz,abid,blgp"
-
-// LLVM prints v_mfma_f32_32x32x8_bf16 and also takes gfx90a's spelling, v_mfma_f32_32x32x8bf16_1k, with and without
-// the _1k: all three assemble to one encoding.
-#define MULTI_NAMES(K, SUFFIX_2B, SUFFIX_4B, SUFFIX_16B, AB, REGS, F)                   \
-  {"v_mfma_f32_32x32x" K SUFFIX_2B, D32(AB, BROADCAST), mfma<32, 2, REGS, F, F>},       \
-      {"v_mfma_f32_16x16x" K SUFFIX_4B, D16(AB, BROADCAST), mfma<16, 4, REGS, F, F>}, { \
-    "v_mfma_f32_4x4x" K SUFFIX_16B, D4(AB, BROADCAST), mfma<4, 16, REGS, F, F>          \
+#define MULTI(K, T, REGS, F)                                       \
+  {"v_mfma_f32_32x32x" K "_2b_" T, mfma<32, 2, REGS, F, F>},       \
+      {"v_mfma_f32_16x16x" K "_4b_" T, mfma<16, 4, REGS, F, F>}, { \
+    "v_mfma_f32_4x4x" K "_16b_" T, mfma<4, 16, REGS, F, F>         \
   }
-#define MULTI(K, T, OLD, AB, REGS, F) \
-  MULTI_NAMES(K, "_2b_" T, "_4b_" T, "_16b_" T, AB, REGS, F), MULTI_NAMES(K, OLD, OLD, OLD, AB, REGS, F)
-#define SINGLE_NAMES(K32, K16, SUFFIX, AB, MODS, REGS, FA, FB)                  \
-  {"v_mfma_f32_32x32x" K32 SUFFIX, D16(AB, MODS), mfma<32, 1, REGS, FA, FB>}, { \
-    "v_mfma_f32_16x16x" K16 SUFFIX, D4(AB, MODS), mfma<16, 1, REGS, FA, FB>     \
+#define SINGLE(K32, K16, T, REGS, FA, FB)                       \
+  {"v_mfma_f32_32x32x" K32 "_" T, mfma<32, 1, REGS, FA, FB>}, { \
+    "v_mfma_f32_16x16x" K16 "_" T, mfma<16, 1, REGS, FA, FB>    \
   }
-#define SINGLE(K32, K16, T, OLD, AB, MODS, REGS, F, ARCH) \
-  SINGLE_NAMES(K32, K16, "_" T ARCH, AB, MODS, REGS, F, F), SINGLE_NAMES(K32, K16, OLD ARCH, AB, MODS, REGS, F, F)
-#define FP8_PAIRS(FP8, BF8, ARCH)                                         \
-  SINGLE_NAMES("16", "32", "_fp8_fp8" ARCH, "b64", "+", 2, FP8, FP8),     \
-      SINGLE_NAMES("16", "32", "_fp8_bf8" ARCH, "b64", "+", 2, FP8, BF8), \
-      SINGLE_NAMES("16", "32", "_bf8_fp8" ARCH, "b64", "+", 2, BF8, FP8), \
-      SINGLE_NAMES("16", "32", "_bf8_bf8" ARCH, "b64", "+", 2, BF8, BF8)
+#define FP8_PAIRS(FP8, BF8, ARCH)                                                                   \
+  SINGLE("16", "32", "fp8_fp8" ARCH, 2, FP8, FP8), SINGLE("16", "32", "fp8_bf8" ARCH, 2, FP8, BF8), \
+      SINGLE("16", "32", "bf8_fp8" ARCH, 2, BF8, FP8), SINGLE("16", "32", "bf8_bf8" ARCH, 2, BF8, BF8)
 
 // clang-format off
 static const OpInfo OPS[] = {
-  MULTI("1", "f32", "f32", "b32", 1, F32),
-  MULTI("4", "f16", "f16", "b64", 2, F16),
-  MULTI("4", "bf16", "bf16_1k", "b64", 2, BF16),
-  MULTI_NAMES("4", "bf16", "bf16", "bf16", "b64", 2, BF16),
-  SINGLE("2", "4", "f32", "f32", "b32", "+blgp", 1, F32, ""),
-  SINGLE("8", "16", "f16", "f16", "b64", "+", 2, F16, ""),
-  SINGLE("8", "16", "bf16", "bf16_1k", "b64", "+", 2, BF16, ""),
-  SINGLE_NAMES("8", "16", "bf16", "b64", "+", 2, BF16, BF16),
-  SINGLE("4", "8", "xf32", "xf32", "b64", "+", 2, XF32, ""),
-  SINGLE("16", "32", "f16", "f16", "b128", "+", 4, F16, ""),
-  SINGLE("16", "32", "bf16", "bf16", "b128", "+", 4, BF16, ""),
-  FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@fnuz"),
+  MULTI("1", "f32", 1, F32), MULTI("4", "f16", 2, F16), MULTI("4", "bf16", 2, BF16),
+  SINGLE("2", "4", "f32", 1, F32, F32), SINGLE("4", "8", "xf32", 2, XF32, XF32), SINGLE("8", "16", "f16", 2, F16, F16),
+  SINGLE("8", "16", "bf16", 2, BF16, BF16), SINGLE("16", "32", "f16", 4, F16, F16),
+  SINGLE("16", "32", "bf16", 4, BF16, BF16), FP8_PAIRS(FP8_FNUZ, BF8_FNUZ, "@fnuz"),
   FP8_PAIRS(FP8_OCP, BF8_OCP, "@ocp"),
 };
 // clang-format on

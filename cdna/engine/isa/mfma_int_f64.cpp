@@ -46,25 +46,13 @@ template <int N> static void mfma_f64(Wave& w, const Inst& in) {
     for (int l = 0; l < WAVE; l++) set_pair(w.vreg(in.dst[0].reg + 2 * p), l, bits(d[p][l]));
 }
 
-#define MULTI_I8(NAME, D, N, BLOCKS) \
-  {"v_mfma_i32_" NAME, "D:" D " S:b32 S:b32 S:" D " +cbsz,abid,blgp", mfma_i8<N, BLOCKS, 1>}
-#define SINGLE_I8(NAME, D, AB, N, REGS) {"v_mfma_i32_" NAME, "D:" D " S:" AB " S:" AB " S:" D " +", mfma_i8<N, 1, REGS>}
-
 // clang-format off
 static const OpInfo OPS[] = {
-  MULTI_I8("32x32x4_2b_i8", "b1024", 32, 2), MULTI_I8("32x32x4i8", "b1024", 32, 2),
-  MULTI_I8("16x16x4_4b_i8", "b512", 16, 4), MULTI_I8("16x16x4i8", "b512", 16, 4),
-  MULTI_I8("4x4x4_16b_i8", "b128", 4, 16), MULTI_I8("4x4x4i8", "b128", 4, 16),
-  SINGLE_I8("32x32x16_i8", "b512", "b64", 32, 2), SINGLE_I8("32x32x16i8", "b512", "b64", 32, 2),
-  SINGLE_I8("16x16x32_i8", "b128", "b64", 16, 2), SINGLE_I8("16x16x32i8", "b128", "b64", 16, 2),
-  SINGLE_I8("32x32x32_i8", "b512", "b128", 32, 4),
-  SINGLE_I8("32x32x32i8", "b512", "b128", 32, 4),
-  SINGLE_I8("16x16x64_i8", "b128", "b128", 16, 4),
-  SINGLE_I8("16x16x64i8", "b128", "b128", 16, 4),
-  {"v_mfma_f64_16x16x4_f64", "D:f64x4 S:f64 S:f64 S:f64x4 +neg", mfma_f64<16>},
-  {"v_mfma_f64_16x16x4f64", "D:f64x4 S:f64 S:f64 S:f64x4 +neg", mfma_f64<16>},
-  {"v_mfma_f64_4x4x4_4b_f64", "D:f64 S:f64 S:f64 S:f64 +neg", mfma_f64<4>},
-  {"v_mfma_f64_4x4x4f64", "D:f64 S:f64 S:f64 S:f64 +neg", mfma_f64<4>},
+  {"v_mfma_i32_32x32x4_2b_i8", mfma_i8<32, 2, 1>}, {"v_mfma_i32_16x16x4_4b_i8", mfma_i8<16, 4, 1>},
+  {"v_mfma_i32_4x4x4_16b_i8", mfma_i8<4, 16, 1>}, {"v_mfma_i32_32x32x16_i8", mfma_i8<32, 1, 2>},
+  {"v_mfma_i32_16x16x32_i8", mfma_i8<16, 1, 2>}, {"v_mfma_i32_32x32x32_i8", mfma_i8<32, 1, 4>},
+  {"v_mfma_i32_16x16x64_i8", mfma_i8<16, 1, 4>}, {"v_mfma_f64_16x16x4_f64", mfma_f64<16>},
+  {"v_mfma_f64_4x4x4_4b_f64", mfma_f64<4>},
 };
 // clang-format on
 extern const OpTable MATRIX_INT_F64_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -108,16 +108,12 @@ template <int N> static void mfma_scale(Wave& w, const Inst& in) {
   multiply<N>(a, b, DEPTH, c, d);
 }
 
-#define AB "S:b256|b192|b128 S:b256|b192|b128"
-#define SCALES " S:b32 S:b32 +op_sel,op_sel_hi,cbsz,blgp"
 static void load_scales(Wave&, const Inst&) {}  // decode.py gives them to the instruction behind
 // clang-format off
 static const OpInfo OPS[] = {
-  {"v_mfma_ld_scale_b32", "S:b32 S:b32 +op_sel,op_sel_hi", load_scales},
-  {"v_mfma_f32_16x16x128_f8f6f4", "D:b128 " AB " S:b128 +cbsz,blgp", mfma<16>},
-  {"v_mfma_f32_32x32x64_f8f6f4", "D:b512 " AB " S:b512 +cbsz,blgp", mfma<32>},
-  {"v_mfma_scale_f32_16x16x128_f8f6f4", "D:b128 " AB " S:b128" SCALES, mfma_scale<16>},
-  {"v_mfma_scale_f32_32x32x64_f8f6f4", "D:b512 " AB " S:b512" SCALES, mfma_scale<32>},
+  {"v_mfma_ld_scale_b32", load_scales}, {"v_mfma_f32_16x16x128_f8f6f4", mfma<16>},
+  {"v_mfma_f32_32x32x64_f8f6f4", mfma<32>}, {"v_mfma_scale_f32_16x16x128_f8f6f4", mfma_scale<16>},
+  {"v_mfma_scale_f32_32x32x64_f8f6f4", mfma_scale<32>},
 };
 // clang-format on
 extern const OpTable MATRIX_SCALED_OPS = {OPS, sizeof OPS / sizeof *OPS};

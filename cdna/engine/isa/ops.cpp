@@ -49,7 +49,10 @@ __attribute__((constructor)) static void collect() {
       if (!row) continue;
       op.facts = *row;
       const char* form = strchr(op.info->name, ' ');
-      if (form && !strncmp(form, " lds", 4)) op.facts.flags |= FACT_TO_LDS;
+      if (form && !strncmp(form, " lds", 4)) {  // it has no result
+        op.facts.flags |= FACT_TO_LDS;
+        memmove(op.facts.slots, op.facts.slots + 1, sizeof(OperandSlot) * (MOST_SLOTS - 1));
+      }
     }
 }
 
@@ -65,6 +68,5 @@ const Facts& op_facts(u32 op) { return ops[op].facts; }
 extern "C" {
 int cdna_op_count() { return n_ops; }
 const char* cdna_op_name(int op) { return ops[op].info->name; }
-const char* cdna_op_signature(int op) { return ops[op].info->signature; }
 int cdna_op_has_facts(int op) { return ops[op].facts.name != nullptr; }
 }

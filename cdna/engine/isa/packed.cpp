@@ -82,42 +82,26 @@ static void dot2_bf16_op(Wave& w, const Inst& in) {
   lane_op(w, plain);
 }
 
-#define PK2(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16", lane_op, CORE_NAME}
-#define PK3(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16 S:pi16", lane_op, CORE_NAME}
-#define PKF2(NAME, CORE_NAME) {NAME, "D:p16 S:p16 S:p16", wide<lane_op>, CORE_NAME}
-#define PKF3(NAME, CORE_NAME) {NAME, "D:p16 S:p16 S:p16 S:p16", wide<lane_op>, CORE_NAME}
-#define DOT2(NAME, CORE_NAME) {NAME, "D:b32 S:pi16 S:pi16 S:b32", lane_op, CORE_NAME}
-#define DOT(NAME, CORE_NAME) {NAME, "D:b32 S:b32 S:b32 S:b32", lane_op, CORE_NAME}
 static const OpInfo OPS[] = {
-  PKF2("v_pk_add_f16", pk_add_f16), PKF2("v_pk_mul_f16", pk_mul_f16), PKF3("v_pk_fma_f16", pk_fma_f16),
-  PKF2("v_pk_fmac_f16", pk_fmac_f16),
-  PKF2("v_pk_min_f16", pk_min_f16), PKF2("v_pk_max_f16", pk_max_f16),
-  PKF3("v_pk_minimum3_f16", pk_minimum3_f16), PKF3("v_pk_maximum3_f16", pk_maximum3_f16),
-  PK2("v_pk_add_u16", pk_add), PK2("v_pk_sub_u16", pk_sub), PK2("v_pk_add_i16", pk_add),
-  PK2("v_pk_sub_i16", pk_sub), PK2("v_pk_mul_lo_u16", pk_mul_lo),
-  PK3("v_pk_mad_u16", pk_mad), PK3("v_pk_mad_i16", pk_mad),
-  PK2("v_pk_lshlrev_b16", pk_lshlrev), PK2("v_pk_lshrrev_b16", pk_lshrrev),
-  PK2("v_pk_ashrrev_i16", pk_ashrrev),
-  PK2("v_pk_min_i16", pk_min_i16), PK2("v_pk_max_i16", pk_max_i16), PK2("v_pk_min_u16", pk_min_u16),
-  PK2("v_pk_max_u16", pk_max_u16),
-  PK2("v_pk_add_u16 clamp", pk_add_u16_clamp), PK2("v_pk_sub_u16 clamp", pk_sub_u16_clamp),
-  PK2("v_pk_add_i16 clamp", pk_add_i16_clamp),
-  PK2("v_pk_sub_i16 clamp", pk_sub_i16_clamp), PK3("v_pk_mad_u16 clamp", pk_mad_u16_clamp),
-  PK3("v_pk_mad_i16 clamp", pk_mad_i16_clamp),
-  DOT2("v_dot2_i32_i16", dot2_i32), DOT2("v_dot2_u32_u16", dot2_u32), DOT("v_dot4_i32_i8", dot4_i32),
-  DOT("v_dot4_u32_u8", dot4_u32),
-  DOT("v_dot8_i32_i4", dot8_i32), DOT("v_dot8_u32_u4", dot8_u32),
-  DOT2("v_dot2_i32_i16 clamp", dot2_i32_clamp), DOT2("v_dot2_u32_u16 clamp", dot2_u32_clamp),
-  DOT("v_dot4_i32_i8 clamp", dot4_i32_clamp),
-  DOT("v_dot4_u32_u8 clamp", dot4_u32_clamp), DOT("v_dot8_i32_i4 clamp", dot8_i32_clamp),
-  DOT("v_dot8_u32_u4 clamp", dot8_u32_clamp),
-  {"v_dot2c_i32_i16", "D:b32 S:b32 S:b32", lane_op, dot2c_i32},
-  {"v_dot4c_i32_i8", "D:b32 S:b32 S:b32", lane_op, dot4c_i32},
-  {"v_dot8c_i32_i4", "D:b32 S:b32 S:b32", lane_op, dot8c_i32},
-  {"v_dot2_f32_f16", "D:f32 S:p16 S:p16 S:f32", lane_op, dot2_f32_f16},
-  {"v_dot2_f32_bf16", "D:f32 S:pb16 S:pb16 S:f32", dot2_bf16_op, dot2_f32_bf16},
-  {"v_dot2c_f32_f16", "D:f32 S:f16x2 S:f16x2", lane_op, dot2c_f32_f16},
-  {"v_dot2c_f32_bf16", "D:f32 S:bf16x2 S:bf16x2", lane_op, dot2c_f32_bf16},
+  WIDE_LANE("v_pk_add_f16", pk_add_f16), WIDE_LANE("v_pk_mul_f16", pk_mul_f16), WIDE_LANE("v_pk_fma_f16", pk_fma_f16),
+  WIDE_LANE("v_pk_fmac_f16", pk_fmac_f16), WIDE_LANE("v_pk_min_f16", pk_min_f16), WIDE_LANE("v_pk_max_f16", pk_max_f16),
+  WIDE_LANE("v_pk_minimum3_f16", pk_minimum3_f16), WIDE_LANE("v_pk_maximum3_f16", pk_maximum3_f16),
+  LANE("v_pk_add_u16", pk_add), LANE("v_pk_sub_u16", pk_sub), LANE("v_pk_add_i16", pk_add),
+  LANE("v_pk_sub_i16", pk_sub), LANE("v_pk_mul_lo_u16", pk_mul_lo), LANE("v_pk_mad_u16", pk_mad),
+  LANE("v_pk_mad_i16", pk_mad), LANE("v_pk_lshlrev_b16", pk_lshlrev), LANE("v_pk_lshrrev_b16", pk_lshrrev),
+  LANE("v_pk_ashrrev_i16", pk_ashrrev), LANE("v_pk_min_i16", pk_min_i16), LANE("v_pk_max_i16", pk_max_i16),
+  LANE("v_pk_min_u16", pk_min_u16), LANE("v_pk_max_u16", pk_max_u16), LANE("v_pk_add_u16 clamp", pk_add_u16_clamp),
+  LANE("v_pk_sub_u16 clamp", pk_sub_u16_clamp), LANE("v_pk_add_i16 clamp", pk_add_i16_clamp),
+  LANE("v_pk_sub_i16 clamp", pk_sub_i16_clamp), LANE("v_pk_mad_u16 clamp", pk_mad_u16_clamp),
+  LANE("v_pk_mad_i16 clamp", pk_mad_i16_clamp), LANE("v_dot2_i32_i16", dot2_i32), LANE("v_dot2_u32_u16", dot2_u32),
+  LANE("v_dot4_i32_i8", dot4_i32), LANE("v_dot4_u32_u8", dot4_u32), LANE("v_dot8_i32_i4", dot8_i32),
+  LANE("v_dot8_u32_u4", dot8_u32), LANE("v_dot2_i32_i16 clamp", dot2_i32_clamp),
+  LANE("v_dot2_u32_u16 clamp", dot2_u32_clamp), LANE("v_dot4_i32_i8 clamp", dot4_i32_clamp),
+  LANE("v_dot4_u32_u8 clamp", dot4_u32_clamp), LANE("v_dot8_i32_i4 clamp", dot8_i32_clamp),
+  LANE("v_dot8_u32_u4 clamp", dot8_u32_clamp), LANE("v_dot2c_i32_i16", dot2c_i32), LANE("v_dot4c_i32_i8", dot4c_i32),
+  LANE("v_dot8c_i32_i4", dot8c_i32), LANE("v_dot2_f32_f16", dot2_f32_f16),
+  {"v_dot2_f32_bf16", dot2_bf16_op, dot2_f32_bf16}, LANE("v_dot2c_f32_f16", dot2c_f32_f16),
+  LANE("v_dot2c_f32_bf16", dot2c_f32_bf16),
 };
 // clang-format on
 TABLE(PACKED_OPS);

@@ -72,34 +72,24 @@ template <class T, bool BUFFER> static void cmpswap(Wave& w, const Inst& in) {
 }
 static void probe(Wave&, const Inst&) {}  // fetches the translation of an address
 
-#define LOADS(NAME, BASE, F)                                                      \
-  {NAME "_dword", "D:b32 " BASE, F<1>}, {NAME "_dwordx2", "D:b64 " BASE, F<2>}, { \
-    NAME "_dwordx4", "D:b128 " BASE, F<4>                                         \
-  }
-#define WIDE_LOADS(NAME, BASE, F) \
-  {NAME "_dwordx8", "D:b256 " BASE, F<8>}, { NAME "_dwordx16", "D:b512 " BASE, F<16> }
-#define STORES(NAME, BASE, F)                                                     \
-  {NAME "_dword", "S:b32 " BASE, F<1>}, {NAME "_dwordx2", "S:b64 " BASE, F<2>}, { \
-    NAME "_dwordx4", "S:b128 " BASE, F<4>                                         \
-  }
-#define ATOMIC(NAME, W, ...)                                         \
-  {"s_atomic_" NAME, "S:" W " S:b64 M", __VA_ARGS__, false > }, {    \
-    "s_buffer_atomic_" NAME, "S:" W " S:b128 M", __VA_ARGS__, true > \
-  }
-#define INTEGER(NAME, F32, F64) ATOMIC(NAME, "b32", update < u32, F32), ATOMIC(NAME "_x2", "b64", update < u64, F64)
+#define SIZES(NAME, F) \
+  {NAME "_dword", F<1>}, {NAME "_dwordx2", F<2>}, { NAME "_dwordx4", F<4> }
+#define WIDE_SIZES(NAME, F) \
+  SIZES(NAME, F), {NAME "_dwordx8", F<8>}, { NAME "_dwordx16", F<16> }
+#define ATOMIC(NAME, ...) \
+  {"s_atomic_" NAME, __VA_ARGS__, false > }, { "s_buffer_atomic_" NAME, __VA_ARGS__, true > }
+#define INTEGER(NAME, F32, F64) ATOMIC(NAME, update < u32, F32), ATOMIC(NAME "_x2", update < u64, F64)
 #define ANY_SIGN(NAME, F) INTEGER(NAME, Ops32::F, Ops64::F)
 
 // clang-format off
 static const OpInfo OPS[] = {
-  LOADS("s_load", "S:b64 M", load), WIDE_LOADS("s_load", "S:b64 M", load),
-  LOADS("s_buffer_load", "S:b128 M", buffer_load), WIDE_LOADS("s_buffer_load", "S:b128 M", buffer_load),
-  LOADS("s_scratch_load", "S:b64 M", scratch_load), STORES("s_scratch_store", "S:b64 M", scratch_store),
-  STORES("s_store", "S:b64 M", store), STORES("s_buffer_store", "S:b128 M", buffer_store),
+  WIDE_SIZES("s_load", load), WIDE_SIZES("s_buffer_load", buffer_load), SIZES("s_scratch_load", scratch_load),
+  SIZES("s_scratch_store", scratch_store), SIZES("s_store", store), SIZES("s_buffer_store", buffer_store),
   ANY_SIGN("swap", swap), ANY_SIGN("add", add), ANY_SIGN("sub", sub), ANY_SIGN("umin", umin), ANY_SIGN("umax", umax),
   ANY_SIGN("and", band), ANY_SIGN("or", bor), ANY_SIGN("xor", bxor), ANY_SIGN("inc", inc), ANY_SIGN("dec", dec),
   INTEGER("smin", smin32, smin64), INTEGER("smax", smax32, smax64),
-  ATOMIC("cmpswap", "b64", cmpswap<u32), ATOMIC("cmpswap_x2", "b128", cmpswap<u64),
-  {"s_atc_probe", "I S:b64 M", probe}, {"s_atc_probe_buffer", "I S:b128 M", probe},
+  ATOMIC("cmpswap", cmpswap<u32), ATOMIC("cmpswap_x2", cmpswap<u64),
+  {"s_atc_probe", probe}, {"s_atc_probe_buffer", probe},
 };
 // clang-format on
 extern const OpTable SCALAR_MEMORY_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -86,13 +86,12 @@ template <int N, int REGISTERS, bool WIDE> static void smfmac_i8(Wave& w, const 
   for (int i = 0; i < N * N; i++) d[i] = add_i32(d[i], (i32)product[i], clamps);
 }
 
-#define ROW(NAME, D, A, B, ...) {"v_smfmac_" NAME, "D:" D " S:" A " S:" B " S:b32 +cbsz,abid", __VA_ARGS__}
-#define NARROW(K16, K32, T, FA, FB, ARCH)                                                \
-  ROW("f32_16x16x" K16 "_" T ARCH, "b128", "b64", "b128", smfmac<16, 2, FA, FB, false>), \
-      ROW("f32_32x32x" K32 "_" T ARCH, "b512", "b64", "b128", smfmac<32, 2, FA, FB, false>)
-#define DEEP(K16, K32, T, FA, FB)                                                   \
-  ROW("f32_16x16x" K16 "_" T, "b128", "b128", "b256", smfmac<16, 4, FA, FB, true>), \
-      ROW("f32_32x32x" K32 "_" T, "b512", "b128", "b256", smfmac<32, 4, FA, FB, true>)
+#define ROW(NAME, ...) {"v_smfmac_" NAME, __VA_ARGS__}
+#define NARROW(K16, K32, T, FA, FB, ARCH)                         \
+  ROW("f32_16x16x" K16 "_" T ARCH, smfmac<16, 2, FA, FB, false>), \
+      ROW("f32_32x32x" K32 "_" T ARCH, smfmac<32, 2, FA, FB, false>)
+#define DEEP(K16, K32, T, FA, FB) \
+  ROW("f32_16x16x" K16 "_" T, smfmac<16, 4, FA, FB, true>), ROW("f32_32x32x" K32 "_" T, smfmac<32, 4, FA, FB, true>)
 #define FP8(ROWS, K16, K32, F, B, ...)                                                            \
   ROWS(K16, K32, "fp8_fp8", F, F, ##__VA_ARGS__), ROWS(K16, K32, "fp8_bf8", F, B, ##__VA_ARGS__), \
       ROWS(K16, K32, "bf8_fp8", B, F, ##__VA_ARGS__), ROWS(K16, K32, "bf8_bf8", B, B, ##__VA_ARGS__)
@@ -100,14 +99,10 @@ template <int N, int REGISTERS, bool WIDE> static void smfmac_i8(Wave& w, const 
 // clang-format off
 static const OpInfo OPS[] = {
   NARROW("32", "16", "f16", F16, F16, ""), NARROW("32", "16", "bf16", BF16, BF16, ""),
-  FP8(NARROW, "64", "32", FP8_FNUZ, BF8_FNUZ, "@fnuz"),
-  FP8(NARROW, "64", "32", FP8_OCP, BF8_OCP, "@ocp"),
-  ROW("i32_16x16x64_i8", "b128", "b64", "b128", smfmac_i8<16, 2, false>),
-  ROW("i32_32x32x32_i8", "b512", "b64", "b128", smfmac_i8<32, 2, false>),
-  DEEP("64", "32", "f16", F16, F16), DEEP("64", "32", "bf16", BF16, BF16),
-  FP8(DEEP, "128", "64", FP8_OCP, BF8_OCP),
-  ROW("i32_16x16x128_i8", "b128", "b128", "b256", smfmac_i8<16, 4, true>),
-  ROW("i32_32x32x64_i8", "b512", "b128", "b256", smfmac_i8<32, 4, true>),
+  FP8(NARROW, "64", "32", FP8_FNUZ, BF8_FNUZ, "@fnuz"), FP8(NARROW, "64", "32", FP8_OCP, BF8_OCP, "@ocp"),
+  ROW("i32_16x16x64_i8", smfmac_i8<16, 2, false>), ROW("i32_32x32x32_i8", smfmac_i8<32, 2, false>),
+  DEEP("64", "32", "f16", F16, F16), DEEP("64", "32", "bf16", BF16, BF16), FP8(DEEP, "128", "64", FP8_OCP, BF8_OCP),
+  ROW("i32_16x16x128_i8", smfmac_i8<16, 4, true>), ROW("i32_32x32x64_i8", smfmac_i8<32, 4, true>),
 };
 // clang-format on
 extern const OpTable SPARSE_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -114,19 +114,15 @@ static void trig_preop(u32* d, const u32* pa, const u32* pb, const u32*) {
   }
 }
 
-#define F32(NAME, CORE_NAME) {NAME, "D:f32 S:f32", lane_op, CORE_NAME}
-#define F16(NAME, CORE_NAME) {NAME, "D:f16 S:f16", wide<lane_op>, CORE_NAME}
-#define F64(NAME, CORE_NAME) {NAME, "D:f64 S:f64", wide<lane_op>, CORE_NAME}
 // clang-format off
 static const OpInfo OPS[] = {
-  F32("v_exp_f32", exp_f32), F32("v_exp_legacy_f32", exp_f32), F32("v_log_f32", log_f32),
-  F32("v_log_legacy_f32", log_f32),
-  F32("v_sin_f32", sin_f32), F32("v_cos_f32", cos_f32), F32("v_rcp_f32", rcp_f32),
-  F32("v_rcp_iflag_f32", rcp_f32), F32("v_rsq_f32", rsq_f32), F32("v_sqrt_f32", sqrt_f32),
-  F16("v_exp_f16", exp_f16), F16("v_log_f16", log_f16), F16("v_sin_f16", sin_f16), F16("v_cos_f16", cos_f16),
-  F16("v_rcp_f16", rcp_f16), F16("v_rsq_f16", rsq_f16), F16("v_sqrt_f16", sqrt_f16),
-  F64("v_rcp_f64", rcp_f64), F64("v_rsq_f64", rsq_f64), F64("v_sqrt_f64", sqrt_f64),
-  {"v_trig_preop_f64", "D:f64 S:f64 S:b32", wide<lane_op>, trig_preop},
+  LANE("v_exp_f32", exp_f32), LANE("v_exp_legacy_f32", exp_f32), LANE("v_log_f32", log_f32),
+  LANE("v_log_legacy_f32", log_f32), LANE("v_sin_f32", sin_f32), LANE("v_cos_f32", cos_f32), LANE("v_rcp_f32", rcp_f32),
+  LANE("v_rcp_iflag_f32", rcp_f32), LANE("v_rsq_f32", rsq_f32), LANE("v_sqrt_f32", sqrt_f32),
+  WIDE_LANE("v_exp_f16", exp_f16), WIDE_LANE("v_log_f16", log_f16), WIDE_LANE("v_sin_f16", sin_f16),
+  WIDE_LANE("v_cos_f16", cos_f16), WIDE_LANE("v_rcp_f16", rcp_f16), WIDE_LANE("v_rsq_f16", rsq_f16),
+  WIDE_LANE("v_sqrt_f16", sqrt_f16), WIDE_LANE("v_rcp_f64", rcp_f64), WIDE_LANE("v_rsq_f64", rsq_f64),
+  WIDE_LANE("v_sqrt_f64", sqrt_f64), WIDE_LANE("v_trig_preop_f64", trig_preop),
 };
 // clang-format on
 TABLE(TRANSCENDENTAL_OPS);

@@ -160,19 +160,18 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void store(Wave
   }
 }
 
-#define FOUR(NAME, SUFFIX, N, B)                                                                                       \
-  {"buffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS, load<N, false, SUFFIX>},                           \
-      {"buffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS, store<N, false, SUFFIX>},                     \
-      {"tbuffer_load_format" NAME, "D:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", load<N, true, SUFFIX>}, { \
-    "tbuffer_store_format" NAME, "S:" B " A S:b128 S:b32" BUFFER_MODS ",format,dfmt,nfmt", store<N, true, SUFFIX>      \
+#define FOUR(NAME, SUFFIX, N)                                                                                 \
+  {"buffer_load_format" NAME, load<N, false, SUFFIX>}, {"buffer_store_format" NAME, store<N, false, SUFFIX>}, \
+      {"tbuffer_load_format" NAME, load<N, true, SUFFIX>}, {                                                  \
+    "tbuffer_store_format" NAME, store<N, true, SUFFIX>                                                       \
   }
 
 // clang-format off
 static const OpInfo OPS[] = {
-  FOUR("_x", false, 1, "b32"), FOUR("_xy", false, 2, "b64"), FOUR("_xyz", false, 3, "b96"), FOUR("_xyzw", false, 4, "b128"),
-  FOUR("_d16_x", true, 1, "b32"), FOUR("_d16_xy", true, 2, "b32"), FOUR("_d16_xyz", true, 3, "b64"), FOUR("_d16_xyzw", true, 4, "b64"),
-  {"buffer_load_format_d16_hi_x", "D:b32 A S:b128 S:b32" BUFFER_MODS, load<1, false, true, true>},
-  {"buffer_store_format_d16_hi_x", "S:b32 A S:b128 S:b32" BUFFER_MODS, store<1, false, true, true>},
+  FOUR("_x", false, 1), FOUR("_xy", false, 2), FOUR("_xyz", false, 3), FOUR("_xyzw", false, 4), FOUR("_d16_x", true, 1),
+  FOUR("_d16_xy", true, 2), FOUR("_d16_xyz", true, 3), FOUR("_d16_xyzw", true, 4),
+  {"buffer_load_format_d16_hi_x", load<1, false, true, true>},
+  {"buffer_store_format_d16_hi_x", store<1, false, true, true>},
 };
 // clang-format on
 extern const OpTable TYPED_BUFFER_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -105,46 +105,30 @@ template <bool HALF> static void bitop3(Wave& w, const Inst& in) {
   write_result(w, in, t);
 }
 
-#define F16(NAME, CORE_NAME) {NAME, "D:f16 S:f16", wide<lane_op>, CORE_NAME}
-#define F16_2(NAME, CORE_NAME) {NAME, "D:f16 S:f16 S:f16", wide<lane_op>, CORE_NAME}
-#define F16_3(NAME, CORE_NAME) {NAME, "D:f16 S:f16 S:f16 S:f16", wide<lane_op>, CORE_NAME}
-#define I16_2(NAME, CORE_NAME) {NAME, "D:u16 S:i16 S:i16", lane_op, CORE_NAME}
-#define I16_3(NAME, CORE_NAME) {NAME, "D:u16 S:i16 S:i16 S:i16", lane_op, CORE_NAME}
 // clang-format off
 static const OpInfo OPS[] = {
-  I16_2("v_add_u16", add), I16_2("v_sub_u16", sub), I16_2("v_subrev_u16", subrev),
-  I16_2("v_mul_lo_u16", mul_lo),
-  I16_2("v_add_u16 clamp", add_u16_clamp), I16_2("v_sub_u16 clamp", sub_u16_clamp),
-  I16_2("v_subrev_u16 clamp", subrev_u16_clamp),
-  I16_2("v_add_i16", add_i16), I16_2("v_sub_i16", sub_i16), I16_2("v_add_i16 clamp", add_i16_clamp),
-  I16_2("v_sub_i16 clamp", sub_i16_clamp),
-  I16_3("v_mad_legacy_u16", mad_legacy), I16_3("v_mad_legacy_i16", mad_legacy), I16_3("v_mad_u16", mad),
-  I16_3("v_mad_i16", mad),
-  I16_3("v_mad_legacy_u16 clamp", mad_legacy_u16_clamp),
-  I16_3("v_mad_legacy_i16 clamp", mad_legacy_i16_clamp), I16_3("v_mad_u16 clamp", mad_u16_clamp),
-  I16_3("v_mad_i16 clamp", mad_i16_clamp),
-  I16_2("v_lshlrev_b16", lshlrev), I16_2("v_lshrrev_b16", lshrrev), I16_2("v_ashrrev_i16", ashrrev),
-  I16_2("v_min_i16", min_i16), I16_2("v_max_i16", max_i16), I16_2("v_min_u16", min_u16),
-  I16_2("v_max_u16", max_u16),
-  I16_3("v_min3_i16", min3_i16), I16_3("v_max3_i16", max3_i16), I16_3("v_med3_i16", med3_i16),
-  I16_3("v_min3_u16", min3_u16), I16_3("v_max3_u16", max3_u16), I16_3("v_med3_u16", med3_u16),
-  F16_2("v_add_f16", add_f16), F16_2("v_sub_f16", sub_f16), F16_2("v_subrev_f16", subrev_f16),
-  F16_2("v_mul_f16", mul_f16),
-  F16_3("v_mad_f16", mad_f16), F16_3("v_mad_legacy_f16", mad_legacy_f16), F16_2("v_mac_f16", mac_f16),
-  F16_3("v_madak_f16", mad_legacy_f16), F16_3("v_madmk_f16", mad_legacy_f16),
-  F16_3("v_fma_f16", fma_f16_keep), F16_3("v_fma_legacy_f16", fma_legacy_f16),
-  F16_2("v_min_f16", min_f16), F16_2("v_max_f16", max_f16), F16_3("v_min3_f16", min3_f16),
-  F16_3("v_max3_f16", max3_f16), F16_3("v_med3_f16", med3_f16),
-  F16("v_trunc_f16", trunc_), F16("v_ceil_f16", ceil_), F16("v_floor_f16", floor_), F16("v_rndne_f16", rndne),
-  F16("v_fract_f16", fract),
-  {"v_ldexp_f16", "D:f16 S:f16 S:f16", wide<lane_op>, ldexp_},  // an integer exponent, yet of a half's constants
-  {"v_frexp_exp_i16_f16", "D:i16 S:f16", lane_op, frexp_exp}, F16("v_frexp_mant_f16", frexp_mant),
-  {"v_sat_pk_u8_i16", "D:b16 S:b32", lane_op, sat_pk_u8},
-  {"v_pack_b32_f16", "D:b32 S:f16 S:f16", pack_b32_f16},
-  {"v_ashr_pk_i8_i32", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_i8},
-  {"v_ashr_pk_u8_i32", "D:b16 S:b32 S:b32 S:b32", lane_op, ashr_pk_u8},
-  {"v_bitop3_b16", "D:b16 S:b16 S:b16 S:b16", bitop3<true>},
-  {"v_bitop3_b32", "D:b32 S:b32 S:b32 S:b32", bitop3<false>},
+  LANE("v_add_u16", add), LANE("v_sub_u16", sub), LANE("v_subrev_u16", subrev), LANE("v_mul_lo_u16", mul_lo),
+  LANE("v_add_u16 clamp", add_u16_clamp), LANE("v_sub_u16 clamp", sub_u16_clamp),
+  LANE("v_subrev_u16 clamp", subrev_u16_clamp), LANE("v_add_i16", add_i16), LANE("v_sub_i16", sub_i16),
+  LANE("v_add_i16 clamp", add_i16_clamp), LANE("v_sub_i16 clamp", sub_i16_clamp), LANE("v_mad_legacy_u16", mad_legacy),
+  LANE("v_mad_legacy_i16", mad_legacy), LANE("v_mad_u16", mad), LANE("v_mad_i16", mad),
+  LANE("v_mad_legacy_u16 clamp", mad_legacy_u16_clamp), LANE("v_mad_legacy_i16 clamp", mad_legacy_i16_clamp),
+  LANE("v_mad_u16 clamp", mad_u16_clamp), LANE("v_mad_i16 clamp", mad_i16_clamp), LANE("v_lshlrev_b16", lshlrev),
+  LANE("v_lshrrev_b16", lshrrev), LANE("v_ashrrev_i16", ashrrev), LANE("v_min_i16", min_i16),
+  LANE("v_max_i16", max_i16), LANE("v_min_u16", min_u16), LANE("v_max_u16", max_u16), LANE("v_min3_i16", min3_i16),
+  LANE("v_max3_i16", max3_i16), LANE("v_med3_i16", med3_i16), LANE("v_min3_u16", min3_u16),
+  LANE("v_max3_u16", max3_u16), LANE("v_med3_u16", med3_u16), WIDE_LANE("v_add_f16", add_f16),
+  WIDE_LANE("v_sub_f16", sub_f16), WIDE_LANE("v_subrev_f16", subrev_f16), WIDE_LANE("v_mul_f16", mul_f16),
+  WIDE_LANE("v_mad_f16", mad_f16), WIDE_LANE("v_mad_legacy_f16", mad_legacy_f16), WIDE_LANE("v_mac_f16", mac_f16),
+  WIDE_LANE("v_madak_f16", mad_legacy_f16), WIDE_LANE("v_madmk_f16", mad_legacy_f16),
+  WIDE_LANE("v_fma_f16", fma_f16_keep), WIDE_LANE("v_fma_legacy_f16", fma_legacy_f16), WIDE_LANE("v_min_f16", min_f16),
+  WIDE_LANE("v_max_f16", max_f16), WIDE_LANE("v_min3_f16", min3_f16), WIDE_LANE("v_max3_f16", max3_f16),
+  WIDE_LANE("v_med3_f16", med3_f16), WIDE_LANE("v_trunc_f16", trunc_), WIDE_LANE("v_ceil_f16", ceil_),
+  WIDE_LANE("v_floor_f16", floor_), WIDE_LANE("v_rndne_f16", rndne), WIDE_LANE("v_fract_f16", fract),
+  WIDE_LANE("v_ldexp_f16", ldexp_),  // an integer exponent, yet of a half's constants
+  LANE("v_frexp_exp_i16_f16", frexp_exp), WIDE_LANE("v_frexp_mant_f16", frexp_mant), LANE("v_sat_pk_u8_i16", sat_pk_u8),
+  {"v_pack_b32_f16", pack_b32_f16}, LANE("v_ashr_pk_i8_i32", ashr_pk_i8), LANE("v_ashr_pk_u8_i32", ashr_pk_u8),
+  {"v_bitop3_b16", bitop3<true>}, {"v_bitop3_b32", bitop3<false>},
 };
 // clang-format on
 TABLE(VALU16_OPS);

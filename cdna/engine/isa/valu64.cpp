@@ -56,23 +56,13 @@ static void pk_mov(Wave& w, const Inst& in) {
 
 // clang-format off
 static const OpInfo OPS[] = {
-  {"v_mov_b64", "D:b64 S:b64", lane_op, mov64}, {"v_pk_mov_b32", "D:b64 S:p32 S:p32", pk_mov},
-  {"v_lshlrev_b64", "D:b64 S:b32 S:b64", lane_op, lshlrev},
-  {"v_lshrrev_b64", "D:b64 S:b32 S:b64", lane_op, lshrrev},
-  {"v_ashrrev_i64", "D:i64 S:b32 S:i64", lane_op, ashrrev},
-  {"v_lshl_add_u64", "D:u64 S:u64 S:u32 S:u64", lane_op, lshl_add},
-  {"v_add_f64", "D:f64 S:f64 S:f64", wide<lane_op>, add},
-  {"v_mul_f64", "D:f64 S:f64 S:f64", wide<lane_op>, mul},
-  {"v_fma_f64", "D:f64 S:f64 S:f64 S:f64", wide<lane_op>, fma_},
-  {"v_fmac_f64", "D:f64 S:f64 S:f64", wide<lane_op>, fmac},
-  {"v_min_f64", "D:f64 S:f64 S:f64", wide<lane_op>, min_},
-  {"v_max_f64", "D:f64 S:f64 S:f64", wide<lane_op>, max_},
-  {"v_trunc_f64", "D:f64 S:f64", wide<lane_op>, trunc_}, {"v_ceil_f64", "D:f64 S:f64", wide<lane_op>, ceil_},
-  {"v_floor_f64", "D:f64 S:f64", wide<lane_op>, floor_}, {"v_rndne_f64", "D:f64 S:f64", wide<lane_op>, rndne},
-  {"v_fract_f64", "D:f64 S:f64", wide<lane_op>, fract},
-  {"v_ldexp_f64", "D:f64 S:f64 S:i32", wide<lane_op>, ldexp_},
-  {"v_frexp_exp_i32_f64", "D:i32 S:f64", lane_op, frexp_exp},
-  {"v_frexp_mant_f64", "D:f64 S:f64", wide<lane_op>, frexp_mant},
+  LANE("v_mov_b64", mov64), {"v_pk_mov_b32", pk_mov}, LANE("v_lshlrev_b64", lshlrev), LANE("v_lshrrev_b64", lshrrev),
+  LANE("v_ashrrev_i64", ashrrev), LANE("v_lshl_add_u64", lshl_add), WIDE_LANE("v_add_f64", add),
+  WIDE_LANE("v_mul_f64", mul), WIDE_LANE("v_fma_f64", fma_), WIDE_LANE("v_fmac_f64", fmac),
+  WIDE_LANE("v_min_f64", min_), WIDE_LANE("v_max_f64", max_), WIDE_LANE("v_trunc_f64", trunc_),
+  WIDE_LANE("v_ceil_f64", ceil_), WIDE_LANE("v_floor_f64", floor_), WIDE_LANE("v_rndne_f64", rndne),
+  WIDE_LANE("v_fract_f64", fract), WIDE_LANE("v_ldexp_f64", ldexp_), LANE("v_frexp_exp_i32_f64", frexp_exp),
+  WIDE_LANE("v_frexp_mant_f64", frexp_mant),
 };
 // clang-format on
 TABLE(VALU64_OPS);

@@ -2,20 +2,6 @@
 #include "access.h"
 #include <stdlib.h>
 
-// Registers of a destination type, as decode.py's TYPES has them.
-static u32 type_dwords(const char* t) {
-  static const struct {
-    const char* name;
-    u32 dwords;
-  } WIDE[] = {
-      {"b1024", 32}, {"b512", 16}, {"b256", 8}, {"b192", 6}, {"b128", 4}, {"b96", 3},
-      {"f64x4", 8},  {"b64", 2},   {"i64", 2},  {"u64", 2},  {"f64", 2},  {"p32", 2},
-  };
-  for (auto& w : WIDE)
-    if (!strncmp(t, w.name, strlen(w.name))) return w.dwords;
-  return 1;
-}
-
 static void add(Access& x, const Operand& o, u32 count, u8 flags) {
   if ((o.kind != VGPR && o.kind != SGPR) || count == 0 || x.n == 8) return;
   x.touch[x.n++] = {o.reg, (u8)count, (u8)(flags | (o.kind == SGPR ? SCALAR : 0))};
@@ -24,25 +10,19 @@ static void add(Access& x, const Operand& o, u32 count, u8 flags) {
 // Registers of an operand of the block-scaled products, by its number format (0, 1: 8 bits; 2, 3: 6 bits; 4: 4 bits).
 static u32 scaled_dwords(u32 format) { return format < 2 ? 8 : format < 4 ? 6 : 4; }
 
-static void registers(Access& x, const Inst& in, const char* signature, const Facts& f) {
+static void registers(Access& x, const Inst& in, const Facts& f) {
   u32 nd = 0, ns = 0;
-  for (const char* s = signature; *s && *s != '+';) {
-    if (*s == ' ') {
-      s++;
+  for (const OperandSlot& slot : f.slots) {
+    if (slot.kind == IS_DESTINATION || (slot.kind == IS_RETURNED && in.flags & GLC))
+      add(x, in.dst[nd++], slot.dwords, WRITES);
+    const bool source = slot.kind == IS_SOURCE;
+    if (!source && slot.kind != IS_VECTOR_ADDRESS && slot.kind != IS_SCALAR_ADDRESS && slot.kind != IS_SCALAR_OFFSET)
       continue;
-    }
-    const char* colon = strchr(s, ':');
-    if (*s == 'D' || *s == '?') {
-      if (*s == 'D' || (in.flags & GLC)) add(x, in.dst[nd++], type_dwords(colon + 1), WRITES);
-    } else if (*s == 'S' || *s == 'A' || *s == 'G' || *s == 'M') {
-      u32 count = in.src_dwords[ns];
-      if (f.is(FACT_FORMATS) && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
-      bool address = *s != 'S' || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) ||
-                     (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) ||
-                     (x.space == BUFFER_SPACE && *s == 'S' && ns);
-      add(x, in.src[ns++], count, address ? ADDRESS : 0);
-    }
-    while (*s && *s != ' ') s++;
+    u32 count = in.src_dwords[ns];
+    if (f.is(FACT_FORMATS) && ns < 2) count = scaled_dwords(ns ? in.blgp : in.cbsz);
+    bool address = !source || x.kind == SMEM_LOAD || (x.kind == SMEM_STORE && ns) ||
+                   (x.kind >= LDS_READ && x.kind <= LDS_ATOMIC && ns == 0) || (x.space == BUFFER_SPACE && ns);
+    add(x, in.src[ns++], count, address ? ADDRESS : 0);
   }
   Operand vcc = {SGPR, 0, VCC, 0, 0}, m0 = {SGPR, 0, M0, 0, 0};
   if (f.is(FACT_VCC_IN)) add(x, vcc, 2, 0);
@@ -73,6 +53,8 @@ static u8 kind_of(const Facts& f) {
   return f.does == DOES_LOAD ? LDS_READ : f.does == DOES_STORE ? LDS_WRITE : LDS_ATOMIC;
 }
 
+constexpr u64 CROSSES_LANES = FACT_READS_LANE | FACT_SELECTS_LANE | FACT_SWAPS_LANES;
+
 static void classify(Access& x, const Inst& in, const Facts& f) {
   x.kind = kind_of(f);
   x.space = f.space;
@@ -86,7 +68,7 @@ static void classify(Access& x, const Inst& in, const Facts& f) {
   x.upper = f.is(FACT_UPPER);
   x.all_lanes = f.is(FACT_ALL_LANES);
   x.accumulates = f.is(FACT_ACCUMULATES);
-  x.crosses = x.kind == LDS_LANES || in.flags & DPP || strstr(op_info(in.op).name, "lane");
+  x.crosses = x.kind == LDS_LANES || in.flags & DPP || f.flags & CROSSES_LANES;
   x.reads_scc = f.is(FACT_SCC_IN);
   x.writes_scc = f.is(FACT_SCC_OUT);
   x.flow = in.flags & (DPP | SDWA | INDEXED) && f.unit == VECTOR_UNIT ? FLOW_DEFINES : f.flow;
@@ -117,10 +99,15 @@ static u32 writer_of(const Access* table, u32 begin, u32 at, u32 reg, bool scala
   return ~0u;
 }
 
+static bool is_move(const Inst& in) {
+  const Facts& f = op_facts(in.op);
+  return f.unit == VECTOR_UNIT && f.flow == FLOW_MOVES && in.dst_dwords == 1;
+}
+
 // The scalar register that a vector register has been made of shortly before, by a move; null: none.
 static const Operand* moved_from(const Program& p, const Access* table, u32 begin, u32 at, u32 reg) {
   const u32 from = writer_of(table, begin, at, reg, false);
-  if (from == ~0u || strncmp(op_info(p.code[from].op).name, "v_mov_b32", 9)) return nullptr;
+  if (from == ~0u || !is_move(p.code[from])) return nullptr;
   return p.code[from].src[0].kind == SGPR ? &p.code[from].src[0] : nullptr;
 }
 
@@ -137,7 +124,7 @@ static bool polls(const Program& p, const Access* table, u32 at) {
   if (!may_read_lds(table[at]) || table[at].n == 0) return false;
   for (u32 end = at + 1; end < p.n_inst && end < at + LOOP; end++) {
     const Facts& f = op_facts(p.code[end].op);
-    if (f.unit != BRANCH_UNIT || !strchr(op_info(p.code[end].op).signature, 'L')) continue;
+    if (f.unit != BRANCH_UNIT || !f.has(IS_LABEL)) continue;
     u32 begin = (u32)p.code[end].offset;
     if (begin > at || at - begin > LOOP) continue;
     const Touch* result = nullptr;
@@ -177,13 +164,12 @@ static bool same_scalar_address(const Program& p, const Access* table, u32 one, 
   const u32 sum = from && to ? writer_of(table, begin, other, to->reg, true) : ~0u;
   if (sum == ~0u) return false;
   const Inst& in = p.code[sum];
-  const char* name = op_info(in.op).name;
+  const Facts& f = op_facts(in.op);
   const i64 distance = (i64)p.code[one].offset - (i64)p.code[other].offset;
-  if (!strcmp(name, "s_bitset1_b32"))
+  if (f.is(FACT_SETS_BIT))
     return to->reg == from->reg && in.src[0].kind == CONST && distance == 1ll << (in.src[0].lo & 31);
-  const bool adds = !strcmp(name, "s_or_b32") || !strcmp(name, "s_add_i32") || !strcmp(name, "s_add_u32");
-  return adds && in.src[0].kind == SGPR && in.src[0].reg == from->reg && in.src[1].kind == CONST &&
-         distance == (i64)in.src[1].lo;
+  return f.is(FACT_ADDS) && !f.is(FACT_SCC_IN) && in.src[0].kind == SGPR && in.src[0].reg == from->reg &&
+         in.src[1].kind == CONST && distance == (i64)in.src[1].lo;
 }
 
 // Whether a read is a loop's first, which compilers put before it: the next read of LDS is that of a polling loop, from the
@@ -209,7 +195,7 @@ static i64 constant_in(const Program& p, const Access* table, u32 at, u32 reg) {
     for (u32 k = 0; k < table[i].n; k++) {
       const Touch& t = table[i].touch[k];
       if (!(t.flags & WRITES) || t.flags & SCALAR || reg < t.reg || reg >= t.reg + (u32)t.count) continue;
-      const bool moved = !strncmp(op_info(p.code[i].op).name, "v_mov_b32", 9) && p.code[i].src[0].kind == CONST;
+      const bool moved = is_move(p.code[i]) && p.code[i].src[0].kind == CONST;
       return moved ? (i64)p.code[i].src[0].lo : -1;
     }
   return -1;
@@ -280,6 +266,11 @@ struct Carried {  // registers that a load's result has come to
 };
 }  // namespace
 
+// Whether an instruction that reads a value compares it, or brings it to the scalar unit, which will.
+static bool looks_at(const Facts& f) {
+  return f.is(FACT_COMPARES) || f.is(FACT_SWAP) || (f.is(FACT_READS_LANE) && !f.is(FACT_SELECTS_LANE));
+}
+
 // Whether a plain load of global memory only looks at what an atomic will look at again (compare-and-swap loops begin with
 // what they read, and who needs a larger maximum looks whether it is one), or polls: in a short loop that writes nothing,
 // at an address that stays. A compare-and-swap of something else, as of a lock, looks at nothing again.
@@ -301,25 +292,24 @@ static bool glances(const Program& p, const Access* table, u32 at) {
     if (compared && looks_again(p, table, at, i, stays)) return true;
     if (y.kind == PLAIN && carried.in_data_of(y)) carried.add(y);
     stays = stays && !moves(y, x) && y.kind != BARRIER;
-    const char* name = op_info(p.code[i].op).name;
+    const Facts& f = op_facts(p.code[i].op);
     const bool reads = reads_result(y, x);
     used = used || reads;
-    compared = compared || (reads && (strstr(name, "_cmp") || strstr(name, "readfirstlane")));
+    compared = compared || (reads && looks_at(f));
     plain = plain && y.kind != VM_STORE && y.kind != VM_ATOMIC && y.kind != LDS_WRITE && y.kind != BARRIER;
-    const Facts& f = op_facts(p.code[i].op);
     const u32 begin = (u32)p.code[i].offset;
     if (f.does == DOES_JUMP && !y.n && begin > i) {  // into a loop, past what its other rounds begin with
       i = begin - 1;
       continue;
     }
-    if (f.unit == BRANCH_UNIT && strchr(op_info(p.code[i].op).signature, 'L') && begin <= at && at - begin < LOOP) {
+    if (f.unit == BRANCH_UNIT && f.has(IS_LABEL) && begin <= at && at - begin < LOOP) {
       for (u32 k = begin; k < at; k++) {
         const Access& z = table[k];
         plain = plain && !leaves(k) && !moves(z, x) && z.kind != VM_STORE && z.kind != VM_ATOMIC &&
                 z.kind != LDS_WRITE && z.kind != BARRIER;
       }
       if (plain && stays && used) return true;
-      if (strcmp(name, "s_cbranch_execz")) return false;  // that one only passes over what no lane does
+      if (!f.is(FACT_EXECZ)) return false;  // that one only passes over what no lane does
     }
     if (leaves(i)) return false;
   }
@@ -329,36 +319,21 @@ static bool glances(const Program& p, const Access* table, u32 at) {
 // s_getpc_b64, and behind it the additions of a distance: nothing else makes the address of a variable.
 static u8 naming(const Program& p, u32 at) {
   const Inst& in = p.code[at];
-  const char* name = op_info(in.op).name;
-  if (!strcmp(name, "v_lshl_add_u64")) return in.src[2].kind == SGPR ? ADDS_TO_VARIABLE : NAMES_NOTHING;
-  if (at < 2 || strcmp(name, "s_addc_u32") || !in.dst[0].reg) return NAMES_NOTHING;
+  const Facts& f = op_facts(in.op);
+  if (!f.is(FACT_ADDS)) return NAMES_NOTHING;
+  if (f.unit == VECTOR_UNIT) return in.src[2].kind == SGPR ? ADDS_TO_VARIABLE : NAMES_NOTHING;
+  if (at < 2 || !f.is(FACT_SCC_IN) || !in.dst[0].reg) return NAMES_NOTHING;
   const Inst &low = p.code[at - 1], &pc = p.code[at - 2];
-  bool made = !strcmp(op_info(low.op).name, "s_add_u32") && !strcmp(op_info(pc.op).name, "s_getpc_b64");
+  const bool made = op_facts(low.op).is(FACT_ADDS) && op_facts(pc.op).is(FACT_PC);
   return made && low.dst[0].reg + 1 == in.dst[0].reg && pc.dst[0].reg == low.dst[0].reg ? NAMES_VARIABLE
                                                                                         : NAMES_NOTHING;
 }
 
-static u8 keeping(Access& x, const Inst& in) {
-  if (x.kind == LDS_ATOMIC && strstr(op_info(in.op).name, "wrxchg")) return KEEPS_EQUAL;
-  if (x.kind == LDS_ATOMIC && strstr(op_info(in.op).name, "cmpst")) return KEEPS_UNLIKE;
-  if (x.kind != VM_ATOMIC) return KEEPS_UNKNOWN;
-  const char* name = strstr(op_info(in.op).name, "atomic_") + strlen("atomic_");
-  const size_t length = strcspn(name, "_");
-  auto is = [&](const char* other) { return length == strlen(other) && !strncmp(name, other, length); };
-  x.counts = is("add") || is("sub") || is("inc") || is("dec");
-  if (is("swap")) return KEEPS_EQUAL;
-  if (is("cmpswap")) return KEEPS_UNLIKE;
-  const bool integer = is("add") && !strstr(name, "_f");
-  return integer || is("sub") || is("or") || is("xor") ? KEEPS_WITH_ZERO : KEEPS_UNKNOWN;
-}
-
-// Instructions that put bits of one register beside those of another.
-static bool combines(const char* name) {
-  static const char* const PARTS[] = {"_or_",  "_or3_",  "_and_", "_xor_", "_perm_",
-                                      "_bfi_", "_align", "pack",  "_pk_",  "bitop"};
-  for (const char* part : PARTS)
-    if (strstr(name, part)) return true;
-  return false;
+static u8 keeping(const Access& x, const Facts& f) {
+  if (x.kind != LDS_ATOMIC && x.kind != VM_ATOMIC) return KEEPS_UNKNOWN;
+  if (f.is(FACT_EXCHANGES)) return KEEPS_EQUAL;
+  if (f.is(FACT_SWAP) || f.is(FACT_COMPARES)) return KEEPS_UNLIKE;
+  return x.kind == VM_ATOMIC && f.is(FACT_ZERO_KEEPS) ? KEEPS_WITH_ZERO : KEEPS_UNKNOWN;
 }
 
 Access* check_table(const Program& p) {
@@ -367,12 +342,13 @@ Access* check_table(const Program& p) {
   for (u32 i = 0; i < p.n_inst; i++) {
     const Inst& in = p.code[i];
     classify(table[i], in, op_facts(in.op));
-    registers(table[i], in, op_info(in.op).signature, op_facts(in.op));
-    table[i].combines = combines(op_info(in.op).name) || in.flags & SDWA;
+    registers(table[i], in, op_facts(in.op));
+    table[i].combines = op_facts(in.op).is(FACT_COMBINES) || in.flags & SDWA;
     mark_sources(table[i], false);
     for (u32 k = 0; k < table[i].n; k++) table[i].blocks |= block_of(table[i].touch[k]);
     table[i].naming = naming(p, i);
-    table[i].keeping = keeping(table[i], in);
+    table[i].keeping = keeping(table[i], op_facts(in.op));
+    table[i].counts = table[i].kind == VM_ATOMIC && op_facts(in.op).is(FACT_COUNTS);
   }
   for (u32 i = 0; i < p.n_inst; i++) table[i].polls = polls(p, table, i);
   for (u32 i = 0; i < p.n_inst; i++) table[i].glances = glances(p, table, i);

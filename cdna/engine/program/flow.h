@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static inline bool branches_to_label(const Inst& in) {  // its `offset`
-  return op_facts(in.op).unit == BRANCH_UNIT && strchr(op_info(in.op).signature, 'L');
+  return op_facts(in.op).unit == BRANCH_UNIT && op_facts(in.op).has(IS_LABEL);
 }
 
 // Whether it leads from an instruction to one that `is` it, or is one itself.

@@ -74,8 +74,9 @@ static void read_code(Program* p, Reader& r) {
   for (u32 i = 0; i < p->n_inst; i++) {
     const OpInfo& info = op_info(p->code[i].op);
     p->code[i].fn = p->code[i].flags & INDEXED ? indexed_op : info.fn;
-    if (!strcmp(info.name, "s_setvskip")) p->skips = true;
-    if (op_facts(p->code[i].op).is(FACT_TO_LDS)) p->loads_to_lds = true;
+    const Facts& facts = op_facts(p->code[i].op);
+    if (facts.is(FACT_VSKIP)) p->skips = true;
+    if (facts.is(FACT_TO_LDS)) p->loads_to_lds = true;
     p->code[i].core = info.core;
   }
   const u32 n_relocations = p->n_got = r.get<u32>();

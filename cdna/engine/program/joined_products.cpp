@@ -27,8 +27,8 @@ constexpr u32 MOST_TOUCHES = sizeof Access::touch / sizeof(Touch);
 
 // A call leads to a function's begin, before which there is an end or a jump, and a return behind a call; LLVM's functions
 // return by s[30:31]. Other jumps to an address may lead anywhere.
-static bool is_call(const Inst& in) { return !strcmp(op_info(in.op).name, "s_swappc_b64"); }
-static bool is_return(const Inst& in) { return !strcmp(op_info(in.op).name, "s_setpc_b64") && in.src[0].reg == 30; }
+static bool is_call(const Inst& in) { return op_facts(in.op).has(IS_DESTINATION); }
+static bool is_return(const Inst& in) { return !is_call(in) && in.src[0].reg == 30; }
 
 static bool multiplies_in_place(const Inst& in) {
   return joined_product(in.fn, true) && in.src[2].kind == VGPR && in.src[2].reg == in.dst[0].reg && !in.cbsz &&
@@ -39,7 +39,7 @@ static bool multiplies_in_place(const Inst& in) {
 static bool passes(const Inst& in, const Access& x) {
   const Facts& f = op_facts(in.op);
   if (f.unit == BRANCH_UNIT || f.unit == END_UNIT || x.n == MOST_TOUCHES || (in.flags & INDEXED)) return false;
-  return !strstr(op_info(in.op).name, "setreg") && !strstr(op_info(in.op).name, "gpr_idx");
+  return !f.is(FACT_SETREG) && !f.is(FACT_INDEXING);
 }
 
 static const Touch* touching(const Access& x, const Touch& d) {

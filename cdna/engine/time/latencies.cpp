@@ -17,7 +17,7 @@ static Registers vector_registers(const Operand& o, u32 dwords) {
 
 static bool has_eight_bits(const Inst& in, const Facts& f) {
   if (f.is(FACT_FORMATS)) return in.cbsz < 2 || in.blgp < 2;
-  return strstr(f.name, "fp8") || strstr(f.name, "bf8") || strstr(f.name, "i8");
+  return f.is(FACT_EIGHT_BITS);
 }
 
 Timing timing_of(const Inst& in, u32 arch) {
