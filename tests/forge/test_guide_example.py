@@ -17,7 +17,7 @@ from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
-FILE = re.compile(r"`(\S+\.\w+)`:\n\n```(?:python|yaml|cpp)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"`(\S+\.\w+)`:\n\n```(?:python|yaml|cpp|text)\n(.*?)```", re.DOTALL)
 DIFF = re.compile(r"```diff\n(.*?)```", re.DOTALL)
 
 
@@ -95,11 +95,18 @@ def test_a_problem_is_added_as_the_guide_says(tmp_path: Path) -> None:
     assert "pass: 1 of 1 case" in said[1]
 
 
-@pytest.mark.parametrize("guide", ["adding-a-check.md", "changing-the-model.md"])
+@pytest.mark.parametrize("guide", ["adding-a-check.md", "adding-an-instruction.md", "changing-the-model.md"])
 def test_a_change_of_a_guide_fits_what_is_there(guide: str) -> None:
     (change,) = DIFF.findall(example_of(guide))
     done = subprocess.run(["git", "apply", "--check", "-"], cwd=ROOT, input=change, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_instruction_is_added_as_the_guide_says(tmp_path: Path) -> None:
+    example = example_of("adding-an-instruction.md")
+    assert len(FILE.findall(example)) == 2 and len(DIFF.findall(example)) == 1
+    said = follow(example, tmp_path)
+    assert "3 passed" in said[0] and "v_parity_b32" in said[1]
 
 
 @pytest.mark.slow(reason="it builds the engine")
