@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 43_320,
-    "docs": 3_997,
+    "docs": 4_000,
     "forge": 24_944,
     "kernels": 13_400,
     "reference": 2_510,
