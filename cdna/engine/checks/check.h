@@ -59,9 +59,9 @@ struct Checks {
   // of the running launch
   Program* program;
   Access* table;
-  u16* hint;          // per instruction: the range of its last access
-  bool part_atomics;  // the program may make 16-bit atomics of 32-bit ones
-  bool has_polls;     // waves may wait for each other's words in LDS: then turns are short
+  u16* hint;            // per instruction: the range of its last access
+  bool part_atomics;    // the program may make 16-bit atomics of 32-bit ones
+  bool has_spin_loads;  // waves may wait for each other's words in LDS: then turns are short
   u32 n_groups;
   struct Orders* orders;  // what happens before what by flags, see happens_before.h
   struct Readers* readers;

@@ -366,7 +366,7 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
   const Program& p = *checks.program;
   const Access *tables[] = {checks.table, checks.table + p.n_inst + 1}, *table = tables[c.values.of_lds];
   const u32 turn = ++c.turns % TURNS_TO_A_LONGER ? SHORT_TURN : LONGER_TURN;
-  if (checks.has_polls && quantum > turn) quantum = turn;
+  if (checks.has_spin_loads && quantum > turn) quantum = turn;
   if (__builtin_expect(g.stopped == &w, 0)) {  // by a finding that was held back until the barrier
     w.stop = FAULTED;
     return 0;

@@ -40,7 +40,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->unwritten = (u64*)calloc(p->n_inst + 1, 8);
   for (u32 i = 0; i < p->n_inst; i++) {
     c->part_atomics |= c->table[i].swaps_dword;
-    c->has_polls |= c->table[i].polls;
+    c->has_spin_loads |= c->table[i].spin_load;
   }
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
   c->orders = orders_create(c->n_groups);

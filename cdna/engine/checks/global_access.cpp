@@ -211,7 +211,7 @@ static bool check_ranges(VectorAccess& a) {
   const u64 now = now_of(w);
   const StoredLanes stored = {&x, l.at, data, l.mask};
   const auto early = [&](Range& r, u64 lanes) {
-    return !data && !r.written && (x.glances || r.internal || note_early(c, r, l.at, lanes, x.bytes, now));
+    return !data && !r.written && (x.benign || r.internal || note_early(c, r, l.at, lanes, x.bytes, now));
   };
   if (one && (!races || early(*one, l.mask) || !shadow(c, *one))) return true;
   if (one && !one->internal && untouched(w, x, l.at, l.mask, *one, data, now)) return true;
@@ -248,7 +248,7 @@ static bool check_vector(VectorAccess& a) {
   if (l.shared && !check_lds_flat(w, a.in, x, l.at, l.shared)) return false;
   if (l.mask) note_access(a.wave, l.at[__builtin_ctzll(l.mask)]);
   if ((x.to_lds && !check_to_lds(a)) || !check_lanes(a)) return false;
-  if (x.kind == VM_LOAD ? x.ordered || x.glances : x.returns) a.c.looks = true;
+  if (x.kind == VM_LOAD ? x.ordered || x.benign : x.returns) a.c.looks = true;
   return check_flags(a) && check_ranges(a);
 }
 

@@ -183,7 +183,7 @@ static Cell unordered_reader(Wave& w, const Range& r, u64 index, u32 bytes) {
 // load what several need, and one of them store the result back.
 static bool shared_load(const Wave& w, const Access& x, Cell wrote, u32 write_pc) {
   const u32 pc = w.wg->check->waves[w.id].pc;
-  return wrote.group() == w.wg->linear_id && pc < (write_pc & ~HAS_READ) && (x.glances || write_pc & HAS_READ) &&
+  return wrote.group() == w.wg->linear_id && pc < (write_pc & ~HAS_READ) && (x.benign || write_pc & HAS_READ) &&
          w.wg->check->waves[wrote.wave()].loaded(pc);
 }
 
@@ -215,7 +215,7 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
     hit = true;
   }
   if (!stored) {
-    if (!x.glances) {
+    if (!x.benign) {
       if (r.updates && !check_updated(w, x, lane, r, index, address, bytes, "reads")) return false;
       note_read(*w.wg->check->checks->readers, r.reads[index], mine);
     }
@@ -272,7 +272,7 @@ bool untouched(Wave& w, const Access& x, const u64* at, u64 lanes, Range& r, con
   for (u32 i = 0; i < n; i++) seen |= data ? reads[i] : reads[i] ^ reads[0];
   if (seen) return false;
   if (!data) {
-    const u64 readers = x.glances ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
+    const u64 readers = x.benign ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
     for (u32 i = 0; i < n; i++) reads[i] = readers;
     return true;
   }
@@ -291,7 +291,7 @@ bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
   Checks& c = *w.wg->check->checks;
   if (x.kind != SMEM_LOAD || !c.has(CHECK_RACE) || c.clock >= MAX_CLOCK || r.internal) return true;
   address &= ~3ull;
-  if ((!r.written && (x.glances || note_early(c, r, &address, 1, 4, now_of(w)))) || !shadow(c, r)) return true;
+  if ((!r.written && (x.benign || note_early(c, r, &address, 1, 4, now_of(w)))) || !shadow(c, r)) return true;
   return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, nullptr, false, now_of(w));
 }
 

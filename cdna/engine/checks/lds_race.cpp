@@ -155,7 +155,7 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
     bool vm = cell.seq & VM_COUNTER;
     u32 write_seq = single(cell.writers) && !vm ? cell.seq & SEQ_MASK : 0;
     bool flag = a.atomic && (cell.write & ATOMIC) && __builtin_popcountll(a.w.exec()) <= FLAG_LANES;
-    if (a.x.polls || (flag && a.x.touch[0].flags & WRITES)) see(a, cell.writers & ~a.me, write_seq);
+    if (a.x.spin_load || (flag && a.x.touch[0].flags & WRITES)) see(a, cell.writers & ~a.me, write_seq);
     writers = unseen(a, writers, write_seq);
     readers = unseen(a, readers, single(cell.readers) ? cell.read_seq & SEQ_MASK : 0);
     if (a.atomic && (cell.write & ATOMIC)) writers = 0;
@@ -163,7 +163,7 @@ static bool touch(const LdsAccess& a, LdsCell& cell, int lane, u32 at, u32 bytes
     if (found && a.g.checks->has(CHECK_RACE) && !race(a, cell, lane, at, writers, readers)) return false;
   }
   if (!a.write) {
-    if (a.x.polls) return true;
+    if (a.x.spin_load) return true;
     cell.readers |= a.me;
     cell.read_seq = a.seq;
     cell.seq |= bytes << 27;

@@ -52,15 +52,15 @@ struct Access {
   bool crosses;      // what a lane gets another has had
   bool combines;     // bits of several registers side by side
   bool reads_scc, writes_scc;
-  bool polls;     // a read of LDS in a loop that does nothing but wait for another value there
-  bool glances;   // a load that waits so, or before an atomic that looks again
-  bool counts;    // an atomic that adds or subtracts
-  bool typed;     // by a buffer's format: memory holds other bytes than registers
-  u8 flow, bits;  // FlowKind, BitsFlag
-  u8 naming;      // NamingKind
-  u8 keeping;     // KeepingKind
-  u16 stride;     // what the offsets of ds_read2 and its kin count, in bytes
-  u64 blocks;     // of registers that it touches, see block_of
+  bool spin_load;  // a read of LDS in a loop that does nothing but wait for another value there, or its first round
+  bool benign;     // a load of global memory that waits so, or before an atomic that looks again
+  bool counts;     // an atomic that adds or subtracts
+  bool typed;      // by a buffer's format: memory holds other bytes than registers
+  u8 flow, bits;   // FlowKind, BitsFlag
+  u8 naming;       // NamingKind
+  u8 keeping;      // KeepingKind
+  u16 stride;      // what the offsets of ds_read2 and its kin count, in bytes
+  u64 blocks;      // of registers that it touches, see block_of
   Touch touch[8];
 };
 
