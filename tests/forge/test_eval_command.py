@@ -13,7 +13,7 @@ import pytest
 
 from forge.commands.eval import main
 from forge.commands.planning import eval_parser, make_plan
-from forge.history.schema import ResultError, read_result
+from forge.history.document import ResultError, read_result
 from forge.task.cases import CaseError, given_case
 from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
@@ -238,7 +238,7 @@ def test_a_kernel_that_does_not_compile_names_its_line_and_cause(folder: Path) -
     done = run_command("test", "problem", *DEVICE, "--cases", "0", cwd=folder)
     cause = "CompilationError: NameError('absent is not defined') in \"return y + absent\""
     assert done.returncode == 1 and f"{cause} (submission.py:16, in custom_kernel)" in done.stdout, done.stdout
-    shown = [line.strip() for line in done.stdout.splitlines()]
+    shown = [line.strip().removeprefix("|").strip() for line in done.stdout.splitlines()]
     at = shown.index("def twice(y):")
     assert shown[at + 1 : at + 3] == ["return y + absent", "^"] and "fake_rocm" not in done.stdout, done.stdout
 
