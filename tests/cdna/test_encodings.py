@@ -115,5 +115,4 @@ def test_the_assembler_makes_of_each_opcode_what_is_decoded_to_the_same_text(arc
     ]
     assert len(taken) > 0.95 * len(asked)
     assert [(text, again) for _, text, again in taken if again != text] == []
-    print(sorted({row.mnemonic for _, row in rows} - {mnemonic for mnemonic, _, _ in taken}))
     assert {row.mnemonic for _, row in rows} - {mnemonic for mnemonic, _, _ in taken} == set()

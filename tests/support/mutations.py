@@ -91,10 +91,6 @@ def wait_is_needed(asm: AsmFile, index: int) -> bool:
     return False
 
 
-def asm_arch(asm: AsmFile) -> str:
-    return asm.target.rpartition("-")[2].partition(":")[0]
-
-
 class _Tensors:
     """Contents of a launch's memory, to be put back before the next."""
 
