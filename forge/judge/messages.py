@@ -250,7 +250,7 @@ def decoder(kinds: tuple[type[Message], ...]) -> Callable[[bytes], Any]:
     def decoded(data: bytes) -> Any:
         try:
             return decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Malformed(f"{error}") from None
 
     return decoded

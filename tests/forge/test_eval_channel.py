@@ -157,9 +157,10 @@ def test_a_frame_that_claims_more_than_it_has_costs_nothing(size: str) -> None:
     assert time.process_time() - started < 1
 
 
-@pytest.mark.parametrize("field", ["output", "host", "nothing"])
-def test_what_nests_is_refused(field: str) -> None:
-    data = msgspec.msgpack.encode(called(**{field: None})).removesuffix(b"\xc0") + b"\x91" * 10**6 + b"\xc0"
+@pytest.mark.parametrize("value", [b"\x91" * 10**6 + b"\xc0", b"\xa1\xff"], ids=["nests", "no UTF-8"])
+@pytest.mark.parametrize("field", ["output", "host", "nothing", "message"])
+def test_what_cannot_be_read_is_refused(field: str, value: bytes) -> None:
+    data = msgspec.msgpack.encode(called(**{field: None})).removesuffix(b"\xc0") + value
     with pytest.raises(Malformed):
         decoder(messages.EVENTS)(data)
 
