@@ -59,8 +59,7 @@ class View:
         self.timed = not plan.device.emulated and plan.mode in ("benchmark", "leaderboard")
         self.back_to_back = self.timed and plan.mode == "benchmark"
         self.modelled = plan.device.emulated and plan.mode in ("benchmark", "profile")
-        texts = [case_text(case.spec) for case in plan.cases]
-        self.case_width = max(map(len, texts))
+        self.case_width = max(len(case_text(case.spec)) for case in plan.cases)
         self.index_width = len(str(max(case.index for case in plan.cases)))
         self.work: dict[int, Work | None] = {case.index: plan.work_of(case) for case in plan.cases}
         self.position, self.count, self.label = 0, len(plan.cases), ""
@@ -141,9 +140,9 @@ class View:
         line.append(shown[:STATUS_WIDTH], style=style)
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
-        lines = [*map(harmless, texts.details(result))]
+        lines = texts.details(result)
         if not result.passed:
-            lines = self._once("", "\n".join(lines), PLACES, result)
+            lines = self._once("", "\n".join(map(harmless, lines)), PLACES, result)
         for detail in lines:
             self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
         alike: dict[str, list[str]] = {}  # ranks have each their own addresses

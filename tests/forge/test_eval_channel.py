@@ -147,10 +147,9 @@ def test_what_nobody_knows_of_a_report_is_dropped() -> None:
     assert told.device_report == report.DeviceReport({"k": report.KernelReport(1)})
 
 
-@pytest.mark.parametrize("size", ["an array", "a map", "bytes"])
-def test_a_frame_that_claims_more_than_it_has_costs_nothing(size: str) -> None:
-    head = {"an array": b"\xdd", "a map": b"\xdf", "bytes": b"\xc6"}[size] + b"\xff" * 4
-    data = msgspec.msgpack.encode(called(host=None)).removesuffix(b"\xc0") + head
+@pytest.mark.parametrize("head", [b"\xdd", b"\xdf", b"\xc6"], ids=["an array", "a map", "bytes"])
+def test_a_frame_that_claims_more_than_it_has_costs_nothing(head: bytes) -> None:
+    data = msgspec.msgpack.encode(called(host=None)).removesuffix(b"\xc0") + head + b"\xff" * 4
     started = time.process_time()
     with pytest.raises(Malformed):
         decoder(messages.EVENTS)(data)
@@ -160,9 +159,8 @@ def test_a_frame_that_claims_more_than_it_has_costs_nothing(size: str) -> None:
 @pytest.mark.parametrize("value", [b"\x91" * 10**6 + b"\xc0", b"\xa1\xff"], ids=["nests", "no UTF-8"])
 @pytest.mark.parametrize("field", ["output", "host", "nothing", "message"])
 def test_what_cannot_be_read_is_refused(field: str, value: bytes) -> None:
-    data = msgspec.msgpack.encode(called(**{field: None})).removesuffix(b"\xc0") + value
     with pytest.raises(Malformed):
-        decoder(messages.EVENTS)(data)
+        decoder(messages.EVENTS)(msgspec.msgpack.encode(called(**{field: None})).removesuffix(b"\xc0") + value)
 
 
 def test_what_no_message_could_hold_is_replaced() -> None:

@@ -48,9 +48,13 @@ def test_last_words_do_not_say_again_what_was_found(printed: Any) -> None:
 
 @pytest.mark.parametrize(("instructions", "said"), [(100, 0), (1_000_000, 1)])
 def test_what_checks_have_not_looked_at(printed: Any, instructions: int, said: int) -> None:
-    report = CaseReport(kernels={"k": KernelReport(1, instructions)})
-    result = CaseResult(0, "n: 0", Status.PASS, device_report=report)
+    result = CaseResult(0, "n: 0", Status.PASS, device_report=CaseReport({"k": KernelReport(1, instructions)}))
     assert sum(line.startswith("checks: ") for line in printed(result)) == said
+
+
+def test_each_further_line_of_a_remark_has_one_mark(printed: Any) -> None:
+    result = CaseResult(0, "n: 0", Status.PASS, buts=["first\nPASS: \x1b[31mmore"])
+    assert printed(result)[1:3] == ["but first", "| PASS: more"]
 
 
 def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
@@ -71,13 +75,10 @@ def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
 
 def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
     def found(n: int, *texts: str) -> CaseResult:
-        report = reported(findings=[{"text": text} for text in texts])
-        return CaseResult(n, f"n: {n}", Status.PASS, device_report=report)
+        return CaseResult(n, f"n: {n}", Status.PASS, device_report=reported(findings=[{"text": one} for one in texts]))
 
-    first, again = (
-        "bounds: reads 0x55c8, past the end of `x` (fp32[4])\n  at v1",
-        "bounds: reads 0x7f, past the end of `x` (fp32[5])\n  at v1",
-    )
+    first = "bounds: reads 0x55c8, past the end of `x` (fp32[4])\n  at v1"
+    again = first.replace("0x55c8", "0x7f").replace("[4]", "[5]")
     lines = printed(found(0, first, "race: y"), found(1, again))
     assert lines[1:4] == ["check: bounds: reads 0x55c8, past the end of `x` (fp32[4])", "|   at v1", "check: race: y"]
     assert lines[5:] == [
