@@ -112,19 +112,18 @@ def show(kept: History, entry: Entry, submission_to: Path | None, json_to: Path 
         if text is None:
             raise HistoryError(f"run {entry.id}: its submission is not in the history")
         _write(submission_to, text)
+    document = None if entry.times == "leaderboard" else kept.document(entry.id)
     if json_to is not None:
-        leaderboard = entry.times == "leaderboard"
-        _write(json_to, kept.text(entry.id) if leaderboard else to_json(kept.document(entry.id)).encode())
+        _write(json_to, kept.text(entry.id) if document is None else to_json(document).encode())
     print(f"run {entry.id}: {entry.problem} {entry.mode} on {entry.device}, {entry.time}: {entry.verdict}")
     if entry.submission:
         print(f"submission {entry.submission[:12]}" + ("" if text is not None else ", not in the history"))
         for line in (text or b"").decode("utf-8", "replace").splitlines():
             if (words := line.split()) and words[0] == "#" and len(words) == 3 and len(words[1]) == 16:
                 print(f"  source {words[1]} {words[2]}")  # as templates/submission.py.jinja lists them
-    if entry.times == "leaderboard":
+    if document is None:
         print("\n".join(_outside_lines(kept.outside(entry.id))))
     else:
-        document = kept.document(entry.id)
         rows = [("case", "", "status", f"us {entry.times}")]
         for case in document.cases:
             us = number(document.us_of(case), 5) or NO_TIME
