@@ -154,9 +154,8 @@ def serve(fd: int, root: str) -> None:
             if room is not None and room.folder != folder:
                 room.line.close()
                 room = None
-            room = room or Room(
-                order, order.bounds, [*map(socket.socket.fileno, [line, *asking]), *descriptors], root, broken
-            )
+            not_here = [*map(socket.socket.fileno, [line, *asking]), *descriptors]
+            room = room or Room(order, order.bounds, not_here, root, broken)
             asks, answers = socket.socketpair()
             asking[answers] = order
             room.enter(data, [asks.fileno(), *descriptors])
@@ -225,7 +224,7 @@ class Room:
         self, order: Order, bounds: Bounds, not_here: list[int], root: str, broken: BaseException | None
     ) -> None:
         """not_here: descriptors that are not for this process."""
-        self.folder, self.bounds = Path(order.folder), order.bounds or Bounds()
+        self.folder, self.bounds = Path(order.folder), bounds
         self.line, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             try:
