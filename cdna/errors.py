@@ -30,7 +30,7 @@ class ArgumentOverflow(LaunchError, OverflowError):
 
 
 class LaunchCancelled(CdnaError):
-    """A launch was ended from outside, by `cancel()` of cdna.records."""
+    """A launch was ended from outside, by `cancel()` of cdna.observe.records."""
 
 
 class CompileError(ToolchainError):

@@ -13,7 +13,7 @@ class ModelledTime(Struct, frozen=True, omit_defaults=True):
     """A modelled duration; never a measurement."""
 
     us: float
-    bound: str  # what it is spent on: model.py
+    bound: str  # what it is spent on: observe/model.py
     parts_us: dict[str, float] = {}  # what each bound alone would take
     cycles: float = 0.0  # of the replay
     mhz: float = 0.0  # at which they pass
