@@ -306,7 +306,7 @@ def write_output(output: Any, inputs: Inputs, region: Region) -> Output:
     for start, flat in packer.flat:
         if len(flat):
             memory[start : start + len(flat)].copy_(flat)
-    return Output(tuple(packer.parts), changed, unfit)  # type: ignore[arg-type]
+    return Output(tuple(packer.parts), changed, unfit)
 
 
 def most_bytes(sizes: Iterable[int]) -> int:

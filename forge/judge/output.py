@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 Size = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
 
-class Part(Struct, frozen=True, tag=True, tag_field="is", forbid_unknown_fields=True):
+class _Part(Struct, frozen=True, tag=True, tag_field="is", forbid_unknown_fields=True):
     pass
 
 
-class Tensor(Part, frozen=True):
+class Tensor(_Part, frozen=True):
     dtype: str  # float32, ...
     shape: Annotated[tuple[Size, ...], Meta(max_length=64)]
     strides: tuple[Size, ...]  # in elements
@@ -23,24 +23,27 @@ class Tensor(Part, frozen=True):
     input: int = -1  # the number of the input's storage that it lies in
 
 
-class Container(Part, frozen=True):
+class Container(_Part, frozen=True):
     kind: Literal["tuple", "list", "dict"]
     count: Size  # of the parts that it holds, not those in them
     keys: tuple[str | int, ...] = ()  # of a dict
 
 
-class Value(Part, frozen=True):
+class Value(_Part, frozen=True):
     value: bool | int | float | str | None
 
 
-class Other(Part, frozen=True):
+class Other(_Part, frozen=True):
     """None of torch's or Python's own plain objects."""
 
     name: str  # its type's
 
 
+Part = Tensor | Container | Value | Other
+
+
 class Output(Struct, frozen=True, forbid_unknown_fields=True):
-    parts: tuple[Tensor | Container | Value | Other, ...] = ()
+    parts: tuple[Part, ...] = ()
     changed: tuple[tuple[Size, Size], ...] = ()  # storages of the input: number, and where its bytes begin
     unfit: str = ""  # why nothing could be compared with it
 
