@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cdna.cards import Card
-from cdna.results import ModelledTime
-from forge.device.report import Caches, DeviceReport, ModelledTimes, TorchOperation
+from forge.device.report import Caches, DeviceReport, ModelledTime, ModelledTimes, TorchOperation
 
 # Matrix FLOPs of a CU and cycle in fp32, the same on both instruction sets: CDNA3 white paper, MI355X data sheet.
 F32_FLOPS_PER_CYCLE = 256
