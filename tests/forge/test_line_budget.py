@@ -14,7 +14,7 @@ LINES = {
     "forge": 24_943,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_374,
+    "tests": 43_379,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
