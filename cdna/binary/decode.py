@@ -16,6 +16,7 @@ from ..errors import UnsupportedInstruction
 from ..isa import facts_of, flagged
 from ..isa.encodings import with_scales
 from ..isa.signature import HALVES, TYPES, Signature
+from . import spelling
 from .asm import AsmFile, Statement, source_line
 from .operands import ABS, ACCUMULATION, NEG, NONE, SEXT, VGPR, Operand, Symbolic, parse_operand
 from .swizzle import swizzle_pattern
@@ -42,20 +43,11 @@ _FLAG_WORDS = {
 }
 _FLOAT_TYPES = {"f16": 16, "f32": 32, "f64": 64, "p16": 15, "p32": 32}  # Inst.float_type of a result
 _PACKED_TYPES = {"p16", "pb16", "pi16", "p32"}
-_OMOD = {"mul:2": 1, "mul:4": 2, "div:2": 3}
-_SEL = {"BYTE_0": 0, "BYTE_1": 1, "BYTE_2": 2, "BYTE_3": 3, "WORD_0": 4, "WORD_1": 5, "DWORD": 6}
-_UNUSED = {"UNUSED_PAD": 0, "UNUSED_SEXT": 1, "UNUSED_PRESERVE": 2}
-_DPP_ROW = {"row_shl": 0x100, "row_shr": 0x110, "row_ror": 0x120, "row_newbcast": 0x150, "row_share": 0x150}
-_DPP_FIXED = {
-    "wave_shl:1": 0x130,
-    "wave_rol:1": 0x134,
-    "wave_shr:1": 0x138,
-    "wave_ror:1": 0x13C,
-    "row_mirror": 0x140,
-    "row_half_mirror": 0x141,
-    "row_bcast:15": 0x142,
-    "row_bcast:31": 0x143,
-}
+_OMOD = {word: number for number, word in enumerate(spelling.OUTPUT_MODIFIERS) if word}
+_SEL = {word: number for number, word in enumerate(spelling.SELECTS)}
+_UNUSED = {word: number for number, word in enumerate(spelling.UNUSED)}
+_DPP_ROW = {name: number for number, name in spelling.DPP_ROWS.items()} | {"row_share": 0x150}
+_DPP_FIXED = {word: number for number, word in spelling.DPP_FIXED.items()}
 _HWREGS = {
     "HW_REG_MODE": 1,
     "HW_REG_STATUS": 2,
@@ -68,27 +60,9 @@ _HWREGS = {
     "HW_REG_TBA_LO": 16,
     "HW_REG_XCC_ID": 20,
 }
-_DATA_FORMATS = (
-    "INVALID",
-    "8",
-    "16",
-    "8_8",
-    "32",
-    "16_16",
-    "10_11_11",
-    "11_11_10",
-    "10_10_10_2",
-    "2_10_10_10",
-    "8_8_8_8",
-    "32_32",
-    "16_16_16_16",
-    "32_32_32",
-    "32_32_32_32",
-    "RESERVED_15",
-)
-_NUMBER_FORMATS = ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "SNORM_OGL", "FLOAT")
+# Newer tools have no name for number 6, which is reserved, and so refused where it is called that.
+_NUMBER_FORMATS = [name.replace("RESERVED_6", "SNORM_OGL") for name in spelling.NUMBER_FORMATS]
 _MFMA_FORMATS = {"MFMA_FORMAT_FP8": 0, "MFMA_FORMAT_BF8": 1}
-_INDEXED = ("SRC0", "SRC1", "SRC2", "DST")
 _MATRIX_MODIFIERS = {"cbsz", "abid", "blgp", "matrix_a_fmt", "matrix_b_fmt"}
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _SPLIT = re.compile(r",(?![^\[(]*[\])])")
@@ -191,8 +165,8 @@ def _buffer_format(text: str) -> int:
     data, number = 1, 0  # 8, UNORM
     for part in text.strip("[]").split(","):
         kind, _, name = part.strip().partition("_FORMAT_")
-        if kind == "BUF_DATA" and name in _DATA_FORMATS:
-            data = _DATA_FORMATS.index(name)
+        if kind == "BUF_DATA" and name in spelling.DATA_FORMATS:
+            data = spelling.DATA_FORMATS.index(name)
         elif kind == "BUF_NUM" and name in _NUMBER_FORMATS:
             number = _NUMBER_FORMATS.index(name)
         else:
@@ -213,7 +187,7 @@ def _immediate(text: str) -> int:
     """A number, or the operands that gpr_idx(...) makes relative."""
     if not text.startswith("gpr_idx("):
         return int(text, 0)
-    return sum(1 << _INDEXED.index(part.strip()) for part in text[8:-1].split(",") if part.strip())
+    return sum(1 << spelling.INDEX_OPERANDS.index(part.strip()) for part in text[8:-1].split(",") if part.strip())
 
 
 def _meaningless(mods: Modifiers, dst_types: list[str], src_types: list[str], saturates: bool) -> set[str]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from . import Instruction, instructions
 from .signature import FLOATS, HALVES, TYPES, Signature
@@ -43,6 +44,16 @@ _NEGATED = FLOATS - {"pi16"} | {"f16x2", "bf16x2"}
 _SOURCES = ("vop1", "vop2", "vopc", "vop3", "vop3p")
 
 
+class Operand(NamedTuple):
+    letter: str  # "=": `word` itself
+    dwords: int
+    word: str = ""
+
+
+def _operand(text: str) -> Operand:
+    return Operand("=", 0, text[1:]) if text[0] == "=" else Operand(text[0], int(text[1:] or 1))
+
+
 @dataclass(frozen=True)
 class Row:
     """One opcode of one format. `modifiers` has a letter for each modifier bit of it, lowest bit first: E the bit
@@ -52,10 +63,13 @@ class Row:
     format: str
     mnemonic: str
     instruction: Instruction
-    operands: tuple[str, ...]
+    operands: tuple[Operand, ...]
     modifiers: str = ""
     sdwa: tuple[int, int] | None = None  # of the second dword: bits that must be 0, bits that are ignored
     dpp: tuple[int, int] | None = None
+
+    def has(self, letter: str) -> bool:
+        return any(operand.letter == letter for operand in self.operands)
 
 
 def _letters(form: str, signature: Signature, lane_order: bool) -> Iterator[str]:
@@ -157,16 +171,19 @@ def _rows(one: Instruction, arch: str) -> Iterator[tuple[int, Row]]:
     operands, mnemonic, forms = tuple(letters), one.name, dict[str, tuple[int, int] | None]()
     modifiers = told.get("bits", told.get("e64", _modifiers(form, one)))
     if form in _IN_VOP3 and modifiers != "-":
-        wide = tuple(_in_vop3(operand, place) for place, operand in enumerate(operands))
+        wide = tuple(_operand(_in_vop3(operand, place)) for place, operand in enumerate(operands))
         yield _IN_VOP3[form] + opcode, Row("vop3", f"{mnemonic}_e64", one, wide, modifiers)
         if operands:
             mnemonic += "_e32"
             forms = dict(_second_dwords(form, one, modifiers))
             forms |= {name: _pair(told[name]) for name in forms if name in told}
     if "lds" in told and arch in (told["lds"] or arch):
-        to_lds = tuple(_letters("mubuf_lds", one.signature.to_lds(), False))
+        to_lds = tuple(map(_operand, _letters("mubuf_lds", one.signature.to_lds(), False)))
         yield opcode, Row("mubuf_lds", mnemonic, one, to_lds)
-    yield opcode, Row(form, mnemonic, one, operands, "" if form in _IN_VOP3 else modifiers, **forms)
+    yield (
+        opcode,
+        Row(form, mnemonic, one, tuple(map(_operand, operands)), "" if form in _IN_VOP3 else modifiers, **forms),
+    )
 
 
 @cache
