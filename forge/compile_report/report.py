@@ -21,6 +21,7 @@ from forge.compile_report.findings import Findings, KernelRow, Progress, Request
 from forge.device.cards import CARDS
 from forge.device.resources import WAVE_LANES, KernelUse, lds_error, table
 from forge.generate.pysource import GenerationError
+from forge.task import json_lines
 from forge.task.problem import ROOT, Case, Problem
 
 # Importing makes no garbage, and looking for it takes a quarter of the time.
@@ -59,7 +60,7 @@ def run_worker(submission: str, problem: Problem, arch: str, environment: dict[s
             try:
                 assert worker.stdin is not None
                 with worker.stdin as stdin:
-                    stdin.write(msgspec.json.encode(request).decode())
+                    stdin.write(json_lines.encode(request).decode())
                 found = _read(reader)
             finally:
                 worker.kill()

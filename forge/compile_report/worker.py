@@ -17,12 +17,13 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from forge.compile_report.checker import Checker, run_check
 from forge.compile_report.fake_gpu import pretend_gpu
 from forge.compile_report.findings import Findings, Progress, Request
+from forge.task import json_lines
 
 
 def main() -> None:
     gc.freeze()  # what has been imported stays
     gc.enable()
-    request = msgspec.json.decode(sys.stdin.read(), type=Request)
+    request = json_lines.decode(sys.stdin.read(), Request)
     channel = os.fdopen(request.descriptor, "wb")
 
     def tell(told: Progress | Findings) -> None:

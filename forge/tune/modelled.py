@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 from msgspec import Struct
 
 from forge.device import resolve, triton_versions
 from forge.device.report import Caches
 from forge.judge.worker import die_with_parent
+from forge.task import json_lines
 from forge.task.problem import ROOT, Case, Problem, find_problem
 from forge.tune.search import Row
 from forge.tune.trial import Outcome
@@ -128,11 +128,11 @@ class Child:
             self.errors.seek(0)
             said = self.errors.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
             return Outcome("crash", f"exit code {self.process.returncode}: {said[-1]}")
-        return msgspec.json.decode(line, type=Outcome)
+        return json_lines.decode(line, Outcome)
 
     def _write(self, value: Any) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(msgspec.json.encode(value) + b"\n")
+        self.process.stdin.write(json_lines.encode(value))
         self.process.stdin.flush()
 
     def end(self) -> None:
@@ -273,15 +273,15 @@ def main(problem_name: str) -> None:
     resolve(problem.arch, problem.arch).prepare()
     with own_output() as channel, tempfile.TemporaryDirectory(prefix="forge-model-") as folder:
         modeller: Modeller | None = None
-        text = msgspec.json.decode(sys.stdin.readline(), type=str)
+        text = json_lines.decode(sys.stdin.readline(), str)
         for line in sys.stdin:
             try:
                 modeller = modeller or Modeller(problem, text, Path(folder))
-                answer = modeller.model(msgspec.json.decode(line, type=Request))
+                answer = modeller.model(json_lines.decode(line, Request))
             except Exception as error:  # the compiler's, the emulator's, the submission's
                 said = " ".join(str(error).split())[:300]
                 answer = Outcome("error", f"{type(error).__name__}: {said}")
-            channel.write(msgspec.json.encode(answer).decode() + "\n")
+            channel.write(json_lines.encode(answer).decode())
             channel.flush()
 
 

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 43_340,
+    "cdna": 43_347,
     "docs": 4_000,
-    "forge": 24_943,
+    "forge": 24_964,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_379,
+    "tests": 43_400,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
