@@ -137,7 +137,7 @@ def sources_of(file: Path, folders: Sequence[Path]) -> list[Path]:
 def generated_headers() -> Path:
     """A folder with the headers made from the tables that Python reads too; named by what they are made of, which is
     sooner read than they are made."""
-    made_of = [Path(abi.__file__), *ENGINE_DIR.rglob("*.h"), *isa.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
+    made_of = [Path(abi.__file__), *ENGINE_DIR.rglob("*.h"), *isa.rows.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
     folder = cache_dir() / f"generated-{_hash(sorted(file for file in [*made_of, Path(__file__)] if file.is_file()))}"
     if (folder / "complete").exists():
         return folder

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..cards import ARCHS, get_card
 from ..errors import CdnaError
-from ..isa import TABLE, instructions
+from ..isa import instructions
+from ..isa.rows import TABLE
 from ..isa.signature import Signature
 from . import abi
 from .build import engine_library

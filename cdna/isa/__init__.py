@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..cards import ARCHS
 from ..errors import CdnaError
+from .rows import TABLE, TESTED, read_rows
 from .signature import Signature, parse
 
-TABLE = Path(__file__).with_name("instructions.txt")
 UNITS = "scalar vector matrix memory lds scalar_memory branch wait barrier idle end".split()
 SPACES = "none global flat buffer scratch lds".split()
 ACTIONS = "none load store atomic release acquire lanes time sleep jump".split()
@@ -31,7 +30,6 @@ FLAGS_OF_PYTHON = "index_on index_off converts".split()  # which the engine does
 _COLUMNS = 11
 _UNKNOWN, _COLUMNS_OF_UNKNOWN = "?", 5  # instead of all facts: not executed
 _SAME_AS, _COLUMNS_OF_ALIAS = "=", 4
-_TESTED = "*"
 _CACHE_MODIFIERS = ("sc0", "sc1", "nt", "glc", "slc", "scc")
 
 
@@ -132,38 +130,11 @@ def _usual_modifiers(facts: Facts | None) -> frozenset[str] | None:
     return frozenset(("offset", *of_buffers, *_CACHE_MODIFIERS, *own_format))
 
 
-def read_rows(file: Path = TABLE) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of each row."""
-    try:
-        lines = file.read_text().splitlines()
-    except OSError as error:
-        raise CdnaError(f"{file}: {error.strerror}: the installation is incomplete") from None
-    for number, line in enumerate(lines, 1):
-        if line and not line.startswith("#"):
-            yield number, line.split()
-
-
-def write_rows(rows: Iterable[list[str]], file: Path = TABLE) -> None:
-    """Replace the table's rows, columns aligned; its head stays."""
-    head = [line for line in file.read_text().splitlines() if line.startswith("#")]
-    sorted_rows = sorted(rows)
-    short = 3  # columns that every row has
-    wide = [[row for row in sorted_rows if i < short or len(row) == _COLUMNS] for i in range(_COLUMNS)]
-    widths = [max(len(row[i]) for row in wide[i]) for i in range(_COLUMNS)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in sorted_rows]
-    file.write_text("\n".join([*head, *lines, ""]))
-
-
-def archs_text(archs: Iterable[str], tested: Iterable[str]) -> str:
-    """The second column."""
-    return ",".join(arch + _TESTED * (arch in set(tested)) for arch in sorted(archs))
-
-
 def _instruction(name: str, archs_column: str, *columns: str, known: dict[str, Instruction]) -> Instruction:
-    archs = frozenset(arch.rstrip(_TESTED) for arch in archs_column.split(","))
+    archs = frozenset(arch.rstrip(TESTED) for arch in archs_column.split(","))
     if not archs <= set(ARCHS):
         raise ValueError(f"expected a mnemonic, then archs of {', '.join(ARCHS)}")
-    tested = frozenset(arch[:-1] for arch in archs_column.split(",") if arch.endswith(_TESTED))
+    tested = frozenset(arch[:-1] for arch in archs_column.split(",") if arch.endswith(TESTED))
     kind, *_ = *columns, ""
     expected = {_UNKNOWN: _COLUMNS_OF_UNKNOWN, _SAME_AS: _COLUMNS_OF_ALIAS}.get(kind, _COLUMNS)
     if 2 + len(columns) != expected:
@@ -181,8 +152,7 @@ def _instruction(name: str, archs_column: str, *columns: str, known: dict[str, I
 def read_table(file: Path = TABLE) -> dict[str, Instruction]:
     """Mnemonic -> instruction; CdnaError names file and line of what is wrong."""
     table: dict[str, Instruction] = {}
-    rows = list(read_rows(file))
-    for number, (name, *columns) in sorted(rows, key=lambda row: _SAME_AS in row[1]):
+    for number, (name, *columns) in sorted(read_rows(file), key=lambda row: (_SAME_AS in row[1], row[1][0])):
         try:
             if name in table:
                 raise ValueError(f"{name} stands there twice")

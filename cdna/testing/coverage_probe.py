@@ -22,7 +22,8 @@ from ..binary.decode import base_mnemonic
 from ..cards import ARCHS
 from ..errors import CdnaError, ToolchainError
 from ..hip.compile.compilers import environment, package_dir
-from ..isa import archs_text, instructions, read_rows, write_rows
+from ..isa import instructions
+from ..isa.rows import archs_text, read_rows, write_rows
 
 # LLVM's AsmMatcher writes each mnemonic after a byte that holds its length. A length of 48 or more is itself a digit
 # or letter, so that a match may start with one: every position is tried, and the length decides.

@@ -17,7 +17,8 @@ from cdna.cards import get_card
 from cdna.commands.coverage import implemented
 from cdna.engine.library import engine
 from cdna.errors import CdnaError
-from cdna.isa import TABLE, Facts, facts_of, instructions, read_rows, read_table, write_rows
+from cdna.isa import Facts, facts_of, instructions, read_table
+from cdna.isa.rows import TABLE, read_rows, write_rows
 from cdna.testing.snippet import run, split64
 from tests.support.assembled import program
 from tests.support.checked_launch import found
@@ -51,6 +52,7 @@ def test_no_instruction_lacks_its_facts() -> None:
         ("v_nop  gfx942  vector 4 - - - defines scc - -", "'scc' is none of scc_in"),
         ("v_nop  gfx942  vector 4 - - - defines - f32=f33 -", "operand 'f33' is none of D, ?D"),
         ("v_add_f32  gfx942  vector 4 - - - computes - - -", "v_add_f32 stands there twice"),
+        ("v_{a,b}_f32  gfx942  ? - vop2:1", "v_{a,b}_f32 has 2 words and 1 opcodes"),
     ],
 )
 def test_a_wrong_row_is_told_in_one_line(tmp_path: Path, row: str, said: str) -> None:
