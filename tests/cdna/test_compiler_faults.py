@@ -13,7 +13,7 @@ from cdna.binary.compiler_notes import CompilerFault
 from cdna.hip.compile import runner_clang
 from cdna.hip.compile.compilers import Compiler
 from cdna.triton import known_faults
-from tests.support import compiler_faults as faults
+from lab import compiler_faults as faults
 from tests.support import language_kernels
 from tests.support.triton_at_hand import AT_HAND
 

@@ -11,7 +11,7 @@ from cdna import ARCHS
 from cdna.errors import CdnaError
 from cdna.triton.versions import INTERFACES, interface_of, value_of_flag
 from forge.device import triton_versions
-from tests.support.triton_matrix import VERSIONS
+from lab.triton_matrix import VERSIONS
 
 TAKEN = pytest.mark.slow(reason="the version that all other tests take")
 
@@ -21,7 +21,7 @@ TAKEN = pytest.mark.slow(reason="the version that all other tests take")
 )
 def test_two_kernels_and_what_surrounds_them(version: str) -> None:
     if not triton_versions.is_here(version):
-        pytest.skip(f"Triton {version} is not in the cache: python -m tests.support.triton_matrix {version} brings it")
+        pytest.skip(f"Triton {version} is not in the cache: python -m lab.triton_matrix {version} brings it")
     environment = {**os.environ, **triton_versions.environment(version)}
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.version_kernels", *ARCHS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -14,7 +14,7 @@ LINES = {
     "forge": 24_964,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 43_400,
+    "tests": 42_825,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

@@ -7,8 +7,8 @@ import torch
 
 import cdna
 from cdna.launch.module import ObjectKernel
+from lab.mutations import Mutant, mutating
 from tests.support.checked_kernels import CASES
-from tests.support.mutations import Mutant, mutating
 from tests.support.race_pairs import compiled
 
 QUICK = ("softmax", "matmul_two_stages")

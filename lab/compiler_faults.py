@@ -1,4 +1,4 @@
-"""What docs/compilers.md says of compilers, tried: `python -m tests.support.compiler_faults [VERSION ...]`.
+"""What docs/compilers.md says of compilers, tried: `python -m lab.compiler_faults [VERSION ...]`.
 
 Prints a line for each fault, version of Triton and arch: right, wrong, refused (does not compile) or race.
 """
@@ -17,8 +17,8 @@ from triton import knobs
 
 import cdna
 from forge.device import triton_versions
+from lab.triton_matrix import VERSIONS
 from tests.support import language_kernels
-from tests.support.triton_matrix import VERSIONS
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""The language sample with every version of Triton: `python -m tests.support.triton_matrix [VERSION ...]`.
+"""The language sample with every version of Triton: `python -m lab.triton_matrix [VERSION ...]`.
 
 Prints versions x archs x passed. Versions that are not installed are brought from the package index into the cache
 (700 MB each, unpacked); each takes about three minutes.
@@ -20,7 +20,7 @@ from forge.device import triton_versions
 from forge.device.base import DeviceError
 
 VERSIONS = ("3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")  # the last of each minor version
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ("test_triton_language", "test_triton", "test_hostcall")
 
 

@@ -1,6 +1,6 @@
-"""What a newer ziglang's clang has and an older one's has not: makes cdna/data/newer_than_clang_20.txt.
+"""What a newer ziglang's clang has and an older one's has not: makes cdna/hip/compile/newer_than_clang_20.txt.
 
-`python -m tests.support.newer_clang OLDER NEWER`: paths of two zig programs, of ziglang 0.15.2 (clang 20) and 0.17.0.
+`python -m lab.newer_clang OLDER NEWER`: paths of two zig programs, of ziglang 0.15.2 (clang 20) and 0.17.0.
 Prints builtins, by __has_builtin for gfx942 and gfx950, and options, by --help-hidden; those that are nothing to GPU
 code are left out of the list by hand.
 """
