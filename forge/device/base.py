@@ -119,6 +119,10 @@ class Device(ABC):
         """Make now what every process of this device would otherwise."""
         return None  # a GPU needs nothing
 
+    def begin(self) -> None:
+        """All that torch imports with a device's first use. Not for a process that will fork."""
+        return None  # an emulated one is begun already
+
     def build_for(self, line: int, run: str, calling: Callable[[list[str], str], list[str]]) -> None:
         """Be the builder, until the line ends. run: the folder of those who ask; calling: how compilers are called that
         write to this folder alone."""

@@ -30,6 +30,11 @@ class Gpu(Device):
     def fingerprint(self) -> Fingerprint:
         return replace(super().fingerprint(), gpus=tuple(self.gpus))
 
+    def begin(self) -> None:
+        import torch
+
+        torch.cuda.init()
+
     def count_work(self, on: bool = True, sample: str = "") -> None:
         pass  # a GPU times its kernels
 

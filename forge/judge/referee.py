@@ -62,6 +62,7 @@ class Referee(Worker):
             known = reference_in(self.setup.known_as)
             for name in ("settle", "probe"):
                 setattr(self.task, name, getattr(self.task, name) or getattr(known, name, None))
+        self.device.begin()
         freeze(self.setup.folder, ahead=not self.setup.imports_nothing)
         return ready
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,38 @@ for change in (
     repr(output), str(messages.Judged())
 print(json.dumps([verdicts, imported]))
 """
+
+
+# torch beside a driver that finds a GPU, as far as its first use asks, and what it does then imports a module.
+GPU = """
+import sys, tempfile, torch
+from forge.device.gpu import CudaDevice
+from forge.judge.referee import Referee
+from forge.judge.worker import Worker
+from forge.judge.messages import Setup
+
+torch.cuda._cudart, torch._C._cuda_init, torch._C._cuda_getDeviceCount = object(), lambda: None, lambda: 1
+torch.cuda._queued_calls[:] = [(lambda: __import__("this_is_late"), [])]
+folder = tempfile.mkdtemp()
+open(folder + "/this_is_late.py", "w").close()
+sys.path.insert(0, folder)
+
+def prepare(self, root, broken):
+    self.device, self.task = CudaDevice.__new__(CudaDevice), None
+    sys.modules["reference"] = sys
+    return {}
+
+Worker.prepare, Referee.note_reference, CudaDevice.set_checks = prepare, lambda *_: None, lambda *_: None
+Referee(Setup(folder, "cuda", "gfx942", "amd", None, False, {}, True), print, None, []).prepare("", None)
+torch.cuda.init()
+torch.cuda._lazy_init()
+assert "this_is_late" in sys.modules
+"""
+
+
+def test_what_torch_imports_with_a_gpus_first_use_is_there() -> None:
+    done = subprocess.run([sys.executable, "-c", GPU], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in own_entries()])
