@@ -13,6 +13,7 @@ import pytest
 
 from cdna.engine.build import cache_dir
 from forge.console import EXIT_BUT
+from forge.judge import landlock
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 
@@ -310,3 +311,25 @@ def test_an_accounting_that_fails_fails_no_call_and_is_a_doubt(tmp_path: Path, n
     done, result = judge(tmp_path, source, "test", "--cases", "0", "--strict")
     assert "who wrote its output cannot be told: ZeroDivisionError: division by zero" in result["cases"][0]["buts"]
     assert done.returncode == EXIT_BUT
+
+
+# Names another thread, through /proc/self/task/*/comm, as CUDA does; prints what came of it, and what is missing.
+NAMES = """
+import ctypes, sys, tempfile, threading
+from forge.judge.confinement import Bounds, confine
+
+missing = confine(sys.argv[1], tempfile.mkdtemp(), Bounds(gpu=len(sys.argv) > 2), False)
+other = threading.Thread(target=threading.Event().wait, daemon=True)
+other.start()
+print(ctypes.CDLL(None).pthread_setname_np(ctypes.c_ulong(other.ident), b"named"), missing)
+"""
+
+
+@pytest.mark.skipif(not landlock.there(), reason="the kernel has no Landlock")
+def test_a_gpus_driver_may_name_its_threads() -> None:
+    told = [
+        subprocess.run([sys.executable, "-c", NAMES, str(ROOT), *gpu], cwd=ROOT, capture_output=True, text=True)
+        for gpu in (["gpu"], [])
+    ]
+    assert told[0].stdout.startswith("0 ") and "what /proc shows" in told[0].stdout, told[0].stderr
+    assert not told[1].stdout.startswith("0 ") and "what /proc shows" not in told[1].stdout, told[1].stderr
