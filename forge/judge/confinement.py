@@ -149,9 +149,10 @@ class Confinement:
 
     def bound_files(self) -> None:
         writable = [self.folder, *self.bounds.writable, SHARED_MEMORY, *TEMPORARY * self.alone]
-        named = ["/proc"] * self.bounds.gpu  # CUDA fails where it may not write a thread's name (task/*/comm)
-        there = landlock.restrict(self.readable, writable, [*self.devices, *named])
-        if named and (not self.alone or os.getuid() == 0):
+        if self.bounds.gpu:
+            writable.append("/proc")  # CUDA fails where it may not write a thread's name anew (task/*/comm)
+        there = landlock.restrict(self.readable, writable, self.devices)
+        if self.bounds.gpu and (not self.alone or os.getuid() == 0):
             self.missing.append("it may write to what /proc shows of its user's other processes")
         if there < landlock.SCOPED_SINCE and not self.alone:
             self.missing.append(f"signals reach other processes of this user: Landlock {there} does not keep them in")

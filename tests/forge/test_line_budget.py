@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_880,
     "docs": 4_000,
-    "forge": 24_977,
+    "forge": 24_978,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 42_871,
+    "tests": 42_875,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
