@@ -24,7 +24,8 @@ from forge.judge.messages import Malformed
 from forge.judge.output import Container, Other, Output, Part, Tensor, Value
 
 INPUTS, *OUTPUTS = range(3)  # regions: of outputs two, so that one may be read while the next call writes the other
-MOST_DEPTH, MOST_TENSORS = 20, 10_000  # of an output
+# Of an output: containers in each other; tensors, containers and plain values. The same for who makes and who reads it.
+MOST_DEPTH, MOST_PARTS = 20, 100_000
 # An output holds at most this, or its inputs' bytes so many times: all else is a mistake that would fill the memory.
 MOST_BYTES, MOST_INPUTS = 8 << 30, 4
 LARGE_BYTES = 256 << 20  # of a storage in the host's memory, which from here on is not copied but shown
@@ -257,8 +258,10 @@ class _Packer:
         return start
 
     def take(self, value: Any, where: str, depth: int = 0) -> None:
-        if depth > MOST_DEPTH:
+        if depth >= MOST_DEPTH and isinstance(value, (tuple, list, dict)):
             raise Unfit(f"output nests deeper than {MOST_DEPTH}, or holds itself")
+        if len(self.parts) >= MOST_PARTS:
+            raise Unfit(f"{where}: the output has more than {MOST_PARTS} parts")
         if type(value) in (torch.Tensor, torch.nn.Parameter):
             self.parts.append(self.tensor(value, where))
         elif isinstance(value, torch.Tensor) or hasattr(type(value), "__torch_function__"):
@@ -281,8 +284,8 @@ class _Packer:
         if value.layout is not torch.strided or value.device.type not in ("cuda", "cpu"):
             raise Unfit(f"{where} is a tensor of layout {value.layout} on {value.device}, not a plain one on the GPU")
         size = value.numel() * value.element_size()
-        if len(self.flat) >= MOST_TENSORS or self.end + size > self.most_bytes:
-            raise Unfit(f"{where}: the output holds more than {MOST_TENSORS} tensors or {self.most_bytes} bytes")
+        if self.end + size > self.most_bytes:
+            raise Unfit(f"{where}: the output holds more than {self.most_bytes} bytes")
         flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
         return Tensor(
             str(value.dtype).removeprefix("torch."),
@@ -323,9 +326,9 @@ def rebuilt(told: Output, region: Region, most: int = MOST_BYTES) -> Any:
     says."""
     if told.unfit:
         raise Unfit(told.unfit[:1000])
-    parts = iter(told.parts[:MOST_TENSORS])
+    parts = iter(told.parts[:MOST_PARTS])
     made = _rebuilt(parts, region, [most], 0)
-    if len(told.parts) > MOST_TENSORS or next(parts, None) is not None:
+    if len(told.parts) > MOST_PARTS or next(parts, None) is not None:
         raise Malformed("an output of too many parts")
     return made
 
@@ -337,7 +340,7 @@ def _rebuilt(parts: Iterator[Part], region: Region, left_bytes: list[int], depth
                 return _rebuilt_tensor(one, region, left_bytes)
             except (RuntimeError, ValueError, OverflowError):  # torch makes none of this dtype, or of this size
                 raise Malformed("a tensor of an output that torch cannot make") from None
-        case Container(kind, count, keys) if depth < MOST_DEPTH and count <= MOST_TENSORS:
+        case Container(kind, count, keys) if depth < MOST_DEPTH and count <= MOST_PARTS:
             items = [_rebuilt(parts, region, left_bytes, depth + 1) for _ in range(count)]
             if len(keys) != count * (kind == "dict"):
                 raise Malformed("keys of an output")

@@ -133,12 +133,12 @@ def serve(fd: int, root: str) -> None:
     line.set_inheritable(False)
     warm, broken, folder = False, None, None
     room: Room | None = None
-    asking: dict[socket.socket, Order] = {}  # the lines of workers for which nothing is built yet
+    asking: dict[socket.socket, tuple[Order, Bounds]] = {}  # the lines of workers for which nothing is built yet
     while True:
         ready, _, _ = select.select([line, *asking], [], [])
         for one in ready:
             if one in asking:
-                _fork_builder(one, asking.pop(one), [line, *asking, *([room.line] if room else [])], root)
+                _fork_builder(one, *asking.pop(one), [line, *asking, *([room.line] if room else [])], root)
         if line not in ready:
             continue
         data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
@@ -157,7 +157,7 @@ def serve(fd: int, root: str) -> None:
             not_here = [*map(socket.socket.fileno, [line, *asking]), *descriptors]
             room = room or Room(order, order.bounds, not_here, root, broken)
             asks, answers = socket.socketpair()
-            asking[answers] = order
+            asking[answers] = order, order.bounds
             room.enter(data, [asks.fileno(), *descriptors])
             asks.close()
         else:
@@ -189,7 +189,7 @@ def _fork_worker(
         supervise_worker(channel, (status, msgspec.json.encode(above)), root, broken, order.worker, memory, builder)
 
 
-def _fork_builder(line: socket.socket, order: Order, not_here: list[socket.socket], root: str) -> None:
+def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: list[socket.socket], root: str) -> None:
     """Has a process serve a worker's line that has asked for something, if it has not ended. It builds into the cache,
     reads of the run what the worker can, and has no submission in it: what it is asked for it takes for text."""
     from forge.device import resolve
@@ -201,7 +201,7 @@ def _fork_builder(line: socket.socket, order: Order, not_here: list[socket.socke
                 other.close()
             die_with_parent()
             os.setsid()
-            bounds, run = order.bounds or Bounds(), os.path.dirname(order.folder)
+            run = os.path.dirname(order.folder)
             own = os.environ["TMPDIR"] = os.path.join(run, OURS)
             tempfile.tempdir = None
             shown = [order.folder, *bounds.writable]

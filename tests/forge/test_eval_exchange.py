@@ -13,11 +13,23 @@ import torch
 from msgspec.structs import replace
 
 from forge.judge import exchange
-from forge.judge.exchange import INPUTS, OUTPUTS, Inputs, Kept, Region, Strange, rebuilt, write_input, write_output
+from forge.judge.exchange import (
+    INPUTS,
+    OUTPUTS,
+    Inputs,
+    Kept,
+    Region,
+    Strange,
+    Unfit,
+    rebuilt,
+    write_input,
+    write_output,
+)
 from forge.judge.memory import REGION_BYTES, make_memory
 from forge.judge.messages import Called, Malformed, decoder
 from forge.judge.output import Container, Output, Tensor, Value
 
+MOST_DEPTH, MOST_PARTS = exchange.MOST_DEPTH, exchange.MOST_PARTS
 MOST = 1 << 20  # bytes of an output, in these tests
 
 
@@ -152,10 +164,24 @@ def test_what_describes_no_output_is_refused(parts: tuple[Any, ...], regions: tu
 
 def test_depth_and_number_have_limits(regions: tuple[Region, Region]) -> None:
     beyond: Any = replace(GOOD, dtype="float33")  # is not looked at
-    lists: list[Any] = [Container("list", 9_000), *[Value(1)] * 9_000] * 2
+    lists: list[Any] = [Container("list", MOST_PARTS - 10), *[Value(1)] * (MOST_PARTS - 10)] * 2
     for parts in ((*[Container("list", 1)] * 30, beyond), (Container("list", 3), *lists, beyond)):
         with pytest.raises(Malformed, match="too many parts"):
             rebuilt(Output(parts), regions[1])
+
+
+def nested(depth: int) -> list[Any]:
+    return [nested(depth - 1)] if depth > 1 else []
+
+
+@pytest.mark.parametrize("most", [[[1, 2.5] * 4_000] * 12 + [True] * (MOST_PARTS - 8_001 * 12 - 1), nested(MOST_DEPTH)])
+def test_what_is_written_is_taken_up_to_the_limits(most: list[Any], regions: tuple[Region, Region]) -> None:
+    """Plain numbers are an output, too: who writes one and who reads it have one rule."""
+    inputs = Inputs(regions[0])
+    assert rebuilt(write_output(most, inputs, regions[1]), regions[1]) == most
+    more = [most] if len(most) == 1 else [*most, 1]
+    with pytest.raises(Unfit, match="more than|deeper"):
+        rebuilt(write_output(more, inputs, regions[1]), regions[1])
 
 
 NO_PARTS: list[Any] = [
