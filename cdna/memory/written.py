@@ -24,9 +24,9 @@ def watch() -> None:
     engine().lib.cdna_written_on(True)
 
 
-def begin(given: Iterable[Range]) -> None:
-    """A call begins: what it is given is nobody's secret."""
-    engine().lib.cdna_written_begin()
+def begin(given: Iterable[Range], first: bool = False) -> None:
+    """A call begins, first: of a case. What it is given is nobody's secret."""
+    engine().lib.cdna_written_begin(first)
     known(given)
 
 
@@ -61,7 +61,8 @@ def of(ranges: Iterable[Range]) -> dict[str, int]:
         lib.cdna_written_of(base, size, ctypes.byref(found))
     lib.cdna_written_reads(ctypes.byref(used))
     told = {name: getattr(found, name) for name in ("now", "before", "given", "nobody")}
-    return told | {"read_before": used.before, "read_nobody": used.nobody, "told": used.told}
+    told |= {"read_before": used.before, "read_nobody": used.nobody, "told": used.told}
+    return told | {"read_again": used.again, "made_again": used.made_again, "told_again": used.told_again}
 
 
 def _bytes() -> Any:

@@ -24,6 +24,9 @@ LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 # Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
 # launches and torch's operations may read.
 MOST_HOST, MOST_KEPT, MOST_READ = 0.02, 0.5, 0.2
+# What a first call has read of the host's counts for nothing where later calls read it once more, or are told it, or
+# read what was made of it: of float64 bytes.
+PREPARED = {"read_again": 1, "told_again": 1, "made_again": 8}
 FREE_BYTES = 512  # beside those: what arguments, flags and small tables come to, however small an output is
 KNOWN_RATIO = 1.5  # from which on a call on other data takes so much longer that the same data must have been known
 AGAIN = -1  # instead of a draw: the first one's data once more
@@ -131,9 +134,14 @@ def _of_counts(plan: EvalPlan, result: CaseResult, called: Calls) -> list[str]:
 
 
 def _of_bytes(called: Calls) -> list[str]:
-    """Of each call's output: who wrote it, and what that was made of."""
+    """Of each call's output: who wrote it, and what that was made of.
+
+    What a case's first call reads of the host's, or as it found it, is what it prepares where all later calls on other
+    data read that once more, or what it has made of that. An answer is of use to one call.
+    """
+    later = [answers for draw, answers in called.items() if draw > 0]
     for number, (draw, answers) in enumerate(_in_order(called), 1):
-        for one in answers:
+        for place, one in enumerate(answers):
             written, where = one.answer.written, _where(number, one.rank)
             whole = sum(written.get(name, 0) for name in ("now", "before", "given", "nobody"))
             if one.answer.unaccounted:
@@ -146,7 +154,12 @@ def _of_bytes(called: Calls) -> list[str]:
                 return [f"most of its output{where} was there before the call"]
             if one.rank is not None:  # what its kernels read, others may have sent
                 continue
-            if read >= MOST_READ * whole + FREE_BYTES and whole and (draw > 0 or len(called) == 1):
+            if draw == 0 and later:
+                again = [others[place].answer.written for others in later]
+                read += written.get("read_before", 0)
+                for name, times in PREPARED.items():
+                    read -= times * min(others.get(name, 0) for others in again)
+            if read >= MOST_READ * whole + FREE_BYTES and whole:
                 return [f"its output{where} is made of {read / whole:.3g} times as many bytes of the host's{how}"]
     return []
 

@@ -306,7 +306,8 @@ class SubmissionWorker(Worker):
             card = self.device.roofline() if command.count else None
             writers = None if command.sample else self.writers
             if writers is not None:
-                writers.begin([(storage.data_ptr(), len(storage)) for storage in self.inputs.storages])
+                given = [(storage.data_ptr(), len(storage)) for storage in self.inputs.storages]
+                writers.begin(given, first=not self.outputs)
             sample = command.sample not in ("", PRODUCTS)
             self.host_work()
             with self.operations.watch(command.watched or command.count, card, sample, writers) as work:

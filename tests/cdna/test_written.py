@@ -109,6 +109,24 @@ def test_what_launches_are_told_past_memory_is_the_hosts() -> None:
     assert told((0.3, 0.7), (0.3, 0.9)) > once
 
 
+def test_what_a_first_call_prepares_is_told_where_later_ones_read_it() -> None:
+    table, answer, narrow, out = torch.randn(N), torch.randn(N), torch.empty(N), torch.empty(N)
+    for call in range(3):
+        written.begin([], first=call == 0)
+        launch(table, out)
+        if call == 0:
+            launch(answer, narrow, 1024)
+        launch(narrow, out, 1024)
+        give[(1,)](out, 0.1, 0.8)
+        told = written.of(place(out))
+        again = told["read_again"], told["made_again"], told["told_again"] > 0
+        assert again == ((0, 0, False) if call == 0 else (4 * N, 4096, True))
+    written.begin([], first=True)  # of another case, to which what was there before is nobody's
+    launch(answer, out, 512)
+    told = written.of(place(out))
+    assert (told["read_before"], told["read_again"]) == (2048, 0)
+
+
 def test_what_was_left_in_fresh_memory_says_nothing() -> None:
     left, out = torch.randn(N), torch.empty(N)
     written.begin([])

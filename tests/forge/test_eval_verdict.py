@@ -719,11 +719,16 @@ def test_an_output_that_the_host_made_is_a_but() -> None:
     assert doubts(_0=[wrote(now=990, nobody=10)], _1=[wrote(now=990, read_nobody=600, told=90)]) == []
     assert doubts(_0=[wrote(now=800, nobody=200)]) == ["the host wrote 20% of its output: a child process"]
     told = "its output in call 2 is made of 2 times as many bytes of the host's: a child process"
-    assert doubts(_0=[wrote(now=1000, read_nobody=2000)], _1=[wrote(now=1000, read_nobody=2000)]) == [told]
+    assert doubts(_0=[wrote(now=1000)], _1=[wrote(now=1000, read_nobody=2000)]) == [told]
     assert doubts(_0=[wrote(now=1, before=9)]) == ["most of its output was there before the call"]
     assert doubts(_0=[wrote(now=1000)], _1=[wrote(now=1000, read_nobody=10, told=1990)]) == [told]
-    # one call may prepare, if others follow; and what other ranks send nobody knows
-    assert doubts(_0=[wrote(now=1000, read_nobody=2000)], _1=[wrote(now=1000)]) == []
+    # the first call may prepare what others use; and what other ranks send nobody knows
+    first = wrote(now=1000, read_nobody=1000, read_before=500, told=500)
+    for used in ({"read_again": 2000}, {"made_again": 250}, {"read_again": 1500, "told_again": 500}):
+        assert doubts(_0=[first], _1=[wrote(now=1000, **used)]) == []
+        assert doubts(_0=[first], _1=[wrote(now=1000, **used)], _2=[wrote(now=1000)]) == [
+            told.replace(" in call 2", "")
+        ]
     assert doubts(_0=[wrote(0, now=1000, read_nobody=2000)]) == []
     assert doubts(_0=[wrote(0, now=9), wrote(1, nobody=9)]) == [
         "the host wrote 100% of its output on rank 1: a child process"

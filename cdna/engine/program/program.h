@@ -84,6 +84,8 @@ struct Program {
   bool loads_to_lds;        // it has loads that go straight to the LDS
   bool listed;              // its variables, among the memory of all launches; see memory/registry.h
   Inst* noting[2];          // its code and its joined code for who asks who wrote what, or null: see run/written.h
+  u16 told_in, told_first;  // the call in which its constants were told last, and a case's first one that told them
+  u32 told;                 // how many bytes those were
   Inst* joined;             // its code for who does not look between two instructions, or null: see joined_products.h
   struct Access* accesses;  // made where they are first asked for, see access.h
   Program* next;            // of all that are loaded

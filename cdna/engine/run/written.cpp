@@ -25,7 +25,10 @@ struct Page {
   u64 left;
   u64 seen, stored;  // cells of which these sums have been asked for, and that have been written, in these launches
   u64 read, read_before;  // cells of nobody's, and of what was there before, that were read in this call
-  u32 launches, reads;    // when these were
+  u64 host;               // cells of nobody's that were read in any call, unless fresh memory has taken their place
+  u64 shown;              // that a case's first call has read and not made
+  u64 again, made_again;  // that this one reads of these, and of what that one made
+  u32 launches, reads, first;  // when these were
   u32 lock;
   u64 base;
   Page *next, *next_read;
@@ -34,17 +37,17 @@ struct Page {
 Page** regions[REGIONS];
 pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
 bool on, trial;
-u16 call = 1;
+u16 call = 1, first = 1;      // first: of a case
 u32 launches = 1, under_way;  // launches that overlap have one number
 Page *touched, *read_pages;
-u64 sampled[2];  // bytes of nobody's and of earlier calls', that samples stand for
+u64 sampled[4];  // bytes of nobody's, of earlier calls', and of these once more, that samples stand for
 struct Known {
   u64 base, bytes;
 };
 Known known[4096];  // by address; more are not known
 u32 n_known;
 u32 words[2 * MOST_WORDS], n_words;  // that this call has told its launches
-u64 told;
+u64 told, told_again;
 thread_local Page* last_page;
 thread_local u32 loads;
 thread_local u64 clean[CLEAN];  // a page's number, and the launch's
@@ -169,7 +172,7 @@ const Known* known_at(u64 address) {
   return found && address - found->base < found->bytes ? found : nullptr;
 }
 
-// Whether the bytes without a mark are zeros, as fresh memory is: they say nothing.
+// Whether the bytes without these marks are zeros, as fresh memory is: they say nothing.
 bool zero_but(u64 base, u64 marks) {
   u64 rest = 0;
   for (u32 i = 0; i < CELL / 8; i++) rest |= ((const u64*)base)[i] & ~mask_of((u8)(marks >> 8 * i));
@@ -184,26 +187,36 @@ void reads(u64 address, u64 bytes, u64 times = 1) {
     if (whole && p->call[cell] == call) return;
     const u64 bit = 1ull << cell;
     if (p && p->reads == call && (whole ? p->read | p->read_before : p->read) & bit) return;
-    if (!whole && (known_at(at) || zero_but(at, p ? p->marks[cell] : 0))) return;
+    if ((!whole && known_at(at)) || zero_but(at, p && !whole ? p->marks[cell] : 0)) return;
     if (!p && !(p = page_of(at, true))) return;
     const u32 rest = sum_of(at, ~p->marks[cell]);
     acquire(p->lock);
-    const bool kept = whole || p->left & bit;
+    const bool kept = whole || p->left & bit, fresh = kept && !whole && !(p->host & bit);
     if (!kept) {
       p->left |= bit;
+      p->host |= bit;
       p->rest[cell] = rest;
     }
     if (p->reads != call) {
-      p->read = p->read_before = 0;
+      p->read = p->read_before = p->again = p->made_again = 0;
       p->reads = call;
       pthread_mutex_lock(&tables);
       p->next_read = read_pages;
       read_pages = p;
       pthread_mutex_unlock(&tables);
     }
-    (kept ? p->read_before : p->read) |= bit;
+    if (p->first != first) p->shown = 0;
+    p->first = first;
+    const bool again = call != first && kept && p->shown & bit;
+    const bool made = call != first && whole && !again && p->call[cell] == first;
+    if (again) p->again |= bit;
+    if (made) p->made_again |= bit;
+    if (call == first && !fresh) p->shown |= bit;
+    if (call != first || !fresh) (kept ? p->read_before : p->read) |= bit;
     release(p->lock);
-    __atomic_add_fetch(&sampled[kept], (times - 1) * CELL, __ATOMIC_RELAXED);
+    const u64 more = (times - 1) * CELL;
+    __atomic_add_fetch(&sampled[kept], more, __ATOMIC_RELAXED);
+    if (again || made) __atomic_add_fetch(&sampled[again ? 2 : 3], more, __ATOMIC_RELAXED);
   });
 }
 
@@ -249,13 +262,28 @@ bool looks(Wave& w, const Inst& in, const Facts& f) {
 // What a launch is told is the host's, as what that leaves in memory is.
 void tells(u32 word) {
   u32 at = word * 0x9e3779b1u >> 19;
-  pthread_mutex_lock(&tables);
   while (words[at] && words[at] != word) at = (at + 1) % (2 * MOST_WORDS);
   if (word && !words[at]) {
     if (n_words < MOST_WORDS) words[at] = word, n_words++;
     told += 4;
   }
-  pthread_mutex_unlock(&tables);
+}
+
+// Constants of its code, by the first launch that is no trial.
+void tells_of(Program& p, const Inst* code) {
+  const Lock locked(tables);
+  if (trial || p.told_in == call) return;
+  if (p.told_in) {
+    if (p.told_first == first) told_again += p.told;
+  } else {
+    const u64 before = told;
+    for (u32 i = 0; i < p.n_inst; i++)
+      for (const Operand& operand : code[i].src)
+        if (operand.kind == CONST) tells(operand.lo);
+    p.told = (u32)(told - before);
+    p.told_first = call == first ? first : 0;
+  }
+  p.told_in = call;
 }
 
 void accessed(Wave& w, const Inst& in) {
@@ -289,14 +317,12 @@ void accessed(Wave& w, const Inst& in) {
 
 const Inst* written_code(Program& p, const Inst* code) {
   if (!on) return nullptr;
-  const bool first = !p.noting[0] && !p.noting[1];
+  tells_of(p, code);
   Inst*& place = p.noting[code != p.code];
   if (const Inst* known = __atomic_load_n(&place, __ATOMIC_ACQUIRE)) return known;
   Inst* copy = (Inst*)malloc(sizeof(Inst) * (p.n_inst + 1));
   memcpy((void*)copy, (const void*)code, sizeof(Inst) * (p.n_inst + 1));
   for (u32 i = 0; i < p.n_inst; i++) {
-    for (u32 j = 0; first && j < sizeof copy->src / sizeof *copy->src; j++)
-      if (copy[i].src[j].kind == CONST) tells(copy[i].src[j].lo);
     const Facts& f = op_facts(copy[i].op);
     const bool global = f.unit == MEMORY_UNIT ? f.space != SCRATCH_SPACE : f.unit == SCALAR_MEMORY_UNIT;
     if (global && access_flags(f) && copy[i].fn == op_info(copy[i].op).fn) copy[i].fn = accessed;
@@ -308,8 +334,10 @@ const Inst* written_code(Program& p, const Inst* code) {
 }
 
 void written_launch_begins(const u8* arguments, u32 bytes) {
-  if (on && !trial)
+  if (on && !trial) {
+    const Lock locked(tables);
     for (u32 i = 0; i + 4 <= bytes; i += 4) tells(*(const u32*)(arguments + i));
+  }
   cdna_written_by_operation((u64)arguments, bytes);
   __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
 }
@@ -332,12 +360,14 @@ extern "C" {
 
 void cdna_written_on(bool now) { on = now; }
 
-void cdna_written_begin() {
+void cdna_written_begin(bool is_first) {
   call++;
+  if (is_first) first = call;
   n_known = n_words = 0;
   memset(words, 0, sizeof words);
   read_pages = nullptr;
-  sampled[0] = sampled[1] = told = 0;
+  memset(sampled, 0, sizeof sampled);
+  told = told_again = 0;
 }
 
 void cdna_written_known(u64 base, u64 bytes) {
@@ -355,6 +385,7 @@ void cdna_written_fresh(u64 base, u64 bytes) {
     p->marks[cell] = 0;
     p->rest[cell] = sum_of(at, ~0ull);
     p->left |= 1ull << cell;
+    p->host &= ~(1ull << cell);
     release(p->lock);
   });
 }
@@ -400,9 +431,14 @@ void cdna_written_reads(WrittenBytes* out) {
   out->before += sampled[1];
   out->nobody += sampled[0];
   out->told = told;
+  out->told_again = told_again;
+  out->again += sampled[2];
+  out->made_again += sampled[3];
   for (Page* p = read_pages; p; p = p->next_read) {
     out->before += CELL * (u64)__builtin_popcountll(p->read_before);
     out->nobody += CELL * (u64)__builtin_popcountll(p->read);
+    out->again += CELL * (u64)__builtin_popcountll(p->again);
+    out->made_again += CELL * (u64)__builtin_popcountll(p->made_again);
   }
 }
 }

@@ -11,6 +11,9 @@ struct WrittenBytes {
   u64 given;        // of the call's input, and zeros of fresh memory
   u64 nobody;       // by the host, or never; an autotuner's trials count as nobody
   u64 told;  // to launches past memory, each word once: arguments, constants of code that is run for the first time
+  // In this call once more, as it was: what a case's first one has read and not made, what that has made, constants that
+  // it was told.
+  u64 again, made_again, told_again;
 };
 
 // A program's code, or its joined code, that notes what accesses memory; the program's own. null while this is off.
@@ -20,7 +23,7 @@ void written_launch_ends();
 
 extern "C" {
 void cdna_written_on(bool on);
-void cdna_written_begin();                     // a call begins
+void cdna_written_begin(bool first);           // a call begins, of a case the first
 void cdna_written_known(u64 base, u64 bytes);  // its input, and what is as good
 void cdna_written_fresh(u64 base, u64 bytes);  // memory that has just been allocated: what is left there says nothing
 void cdna_written_trial(bool on);              // the launches to come are an autotuner's
