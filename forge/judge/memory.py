@@ -9,7 +9,8 @@ import math
 import mmap
 import os
 import resource
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from forge.console import UsageError
@@ -21,6 +22,11 @@ INPUTS, LARGE_INPUTS = 7, 2  # of three calls that are in memory at a time
 JUDGING = 2.0  # where nothing is known of it
 # What a control group may take and takes: of version 2, of version 1.
 GROUP_BYTES = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+# What a submission's processes may take: each of its workers so much, and so many times what its inputs are.
+MOST_TAKEN_BYTES, MOST_TAKEN_INPUTS = 8 << 30, 32
+LOOK_S, LOOK_TIMES = 5.0, 50  # how often to look at them at least, and how many times as long as looking takes at most
+BLOCK_BYTES = 512  # of st_blocks
+MEMORY_FILES = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")
 MAP_FIXED, MAP_FAILED = 0x10, ctypes.c_void_p(-1).value  # Linux's
 
 
@@ -116,6 +122,66 @@ def lacking(input_bytes: int, large: bool, took: Sequence[float]) -> str:
     """
     needed, free = input_bytes * ((LARGE_INPUTS if large else INPUTS) + max(took, default=JUDGING)), free_memory()
     return f"all take about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free" if needed > free else ""
+
+
+class MemoryWatch:
+    """Of a submission's processes: whether they take more memory than they may. They are looked at where the machine's
+    free memory has shrunk, and every few seconds."""
+
+    def __init__(self, pids: Callable[[], Iterable[int]], most: int) -> None:
+        self.pids, self.most = pids, most
+        self.free, self.next_s, self.latest_s = free_memory(), 0.0, time.monotonic() + LOOK_S
+
+    def is_over(self) -> bool:
+        free, now = free_memory(), time.monotonic()
+        self.free = max(self.free, free)
+        if now < self.next_s or now < self.latest_s and self.free - free < self.most / 4:
+            return False
+        over = taken_bytes(self.pids(), self.most) > self.most
+        looked_s = time.monotonic()
+        self.next_s, self.latest_s = looked_s + LOOK_TIMES * (looked_s - now), looked_s + LOOK_S
+        return over
+
+
+def taken_bytes(pids: Iterable[int], enough: int = 0) -> int:
+    """Of memory that processes have: of pages that several of them have each one's share, and files of memory that they
+    hold open. Up to `enough` it may be told in whole pages, which is quicker."""
+    pids, taken = list(pids), 0
+    for parts_of in (_in_pages, _by_shares):
+        own, shown = map(sum, zip((0, 0), *map(parts_of, pids)))
+        taken = own + max(shown, _held_bytes(pids))
+        if taken <= enough:
+            break
+    return taken
+
+
+def _in_pages(pid: int) -> tuple[int, int]:
+    """A process's own bytes, and those of files that it maps, each counted as if nobody else had them."""
+    with contextlib.suppress(OSError, ValueError):
+        resident, of_files = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+        return (resident - of_files) * mmap.PAGESIZE, of_files * mmap.PAGESIZE
+    return 0, 0
+
+
+def _by_shares(pid: int) -> tuple[int, int]:
+    """Its own bytes, and those of memory's files. In whole pages where it lets nobody look."""
+    try:
+        parts = _bytes_of(f"/proc/{pid}/smaps_rollup")
+        return parts["Pss_Anon"], parts["Pss_Shmem"]
+    except (OSError, KeyError, ValueError):
+        return _in_pages(pid)
+
+
+def _held_bytes(pids: Iterable[int]) -> int:
+    held: dict[int, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for path in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if os.readlink(path).startswith(MEMORY_FILES):
+                        found = path.stat()
+                        held[found.st_ino] = BLOCK_BYTES * found.st_blocks
+    return sum(held.values())
 
 
 def oom_kills() -> int:

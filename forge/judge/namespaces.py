@@ -57,7 +57,7 @@ def switch_on_loopback() -> None:
 
 def new_root(place: str, readable: Sequence[str], writable: Sequence[str], devices: Sequence[str]) -> None:
     """Puts together a file system of these alone, at `place`; places that there are not are left out."""
-    _mount("tmpfs", place, "tmpfs", NOSUID, "mode=0755,size=50%")
+    _mount("tmpfs", place, "tmpfs", NOSUID, "mode=0755,size=25%")
     for shared in ("/tmp", "/var/tmp", "/dev/shm"):
         os.makedirs(place + shared)
         os.chmod(place + shared, 0o1777)

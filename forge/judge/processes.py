@@ -20,12 +20,13 @@ import msgspec
 from forge.console import CONTROL
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
 from forge.judge.fork_server import Above, ForkServer
+from forge.judge.memory import BLOCK_BYTES
 from forge.judge.messages import WHERE, Phase, Pid, Setup
 from forge.judge.process_tree import descendants, kill_below
 from forge.judge.results import Status
 
 TAIL_BYTES = 64 * 1024
-CHUNK_BYTES, BLOCK_BYTES = 1 << 20, 512
+CHUNK_BYTES = 1 << 20
 MOST_PHASE = 80  # characters
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")

@@ -294,6 +294,7 @@ class CaseRun:
         command = messages.MakeInput(draw, args, seed, probe=self.is_probe(draw), settle=not official)
         made = [one.answer for one in self.ask(self.referees, messages.InputMade, command, draw)]
         self.large, self.input_bytes = any(one.large for one in made), sum(one.bytes for one in made)
+        self.pool.input_bytes = self.input_bytes
         return draw
 
     def is_probe(self, draw: int) -> bool:

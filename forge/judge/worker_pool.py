@@ -17,8 +17,8 @@ from forge.device.base import Fingerprint
 from forge.device.report import CaseReport, DeviceReport
 from forge.judge import messages
 from forge.judge.confinement import task_count
-from forge.judge.fork_server import ForkServer
-from forge.judge.memory import oom_kills
+from forge.judge.fork_server import SUBMISSIONS, ForkServer
+from forge.judge.memory import MOST_TAKEN_BYTES, MOST_TAKEN_INPUTS, MemoryWatch, oom_kills
 from forge.judge.process_tree import descendants
 from forge.judge.processes import Event, WorkerProcess, end_all, free_bytes, free_port, wait_for_events, written_bytes
 from forge.judge.rank_order import RankOrder
@@ -124,6 +124,7 @@ class WorkerPool:
         self.ranks: int | None = None  # of the case; None: a single-GPU one, without a process group
         self.assigned: list[int] = []  # the numbers of the workers that run them
         self.fingerprint = Fingerprint()
+        self.input_bytes = 0  # of the case, on all ranks
         self.oom_kills = 0  # of the system, before these workers were there
         self.took: list[float] = []  # of referees: what judging a case took beside its input, in bytes of this
         self.unconfined: list[str] = []  # what the workers' confinement lacks
@@ -211,6 +212,13 @@ class WorkerPool:
             self.stop()
         return answers, first_cause(answers)
 
+    def submissions(self) -> list[int]:
+        """The processes that are neither those of others beside these nor their fork servers."""
+        others = [worker for pool in self.beside for worker in pool.workers]
+        left_out = {one.pid() for one in ForkServer.alive} | {pid for one in others for pid in one.told.above}
+        below = descendants(os.getpid(), without=filter(None, (worker.parent_pid for worker in others)))
+        return [pid for pid in below if pid not in left_out]
+
     # ------------------------------------------------------------ listening
 
     def _gather(self, kind: type[A], workers: list[WorkerProcess], limit_s: float | None = None) -> list[RankAnswer[A]]:
@@ -226,6 +234,8 @@ class WorkerPool:
         answers: dict[WorkerProcess, RankAnswer[A]] = {}
         tasks, free = task_count(), free_bytes()
         standstill = None if self.turns_of is None else Standstill(self.turns_of)
+        most = MOST_TAKEN_BYTES * len(workers) + MOST_TAKEN_INPUTS * self.input_bytes
+        memory = MemoryWatch(self.submissions, most) if self.kind == SUBMISSIONS else None
         while len(answers) < len(workers):
             now = time.monotonic()
             for event in wait_for_events(workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
@@ -241,15 +251,16 @@ class WorkerPool:
                 ours, deadline = False, now + limit_s
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
+            too_much = ""
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
+                too_much = f"it started more than {MAX_PROCESSES} processes"
+            elif free - free_bytes() > MAX_WRITTEN_BYTES < written_bytes(os.getpid(), workers[0].folder.parent):
+                too_much = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk"
+            elif memory is not None and memory.is_over():
+                too_much = f"it took more than {most / 2**30:.3g} GiB of memory"
+            if too_much:
                 for worker in waiting:
-                    text = f"it started more than {MAX_PROCESSES} processes in {worker.phase}"
-                    answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
-                break
-            filled = free - free_bytes() > MAX_WRITTEN_BYTES
-            if filled and written_bytes(os.getpid(), workers[0].folder.parent) > MAX_WRITTEN_BYTES:
-                for worker in waiting:
-                    text = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk in {worker.phase}"
+                    text = f"{too_much} in {worker.phase}"
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
                 break
             if now >= min(deadline, patience_ends):

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from forge.judge.memory import _is_plenty
 from forge.judge.processes import Event, Tail
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.verdict import CaseRun
-from tests.support.evaltools import EVAL, REFERENCE, RIGHT, statuses, write_problem
+from tests.support.evaltools import EVAL, REFERENCE, RIGHT, run_command, statuses, write_problem
 
 ROUNDS = """
 import resource, sys
@@ -224,3 +225,59 @@ def test_what_is_taken_within_a_block_is_told() -> None:
     with memory.peak() as grown:
         pass
     assert grown[0] < 1 << 24
+
+
+# Takes 900 MB, in a child that leaves its group, or in a file that nobody maps; for other data it is right.
+TAKES = """
+import os, time
+
+def custom_kernel(x):
+    if len(x) == 4 and os.fork() == 0:
+        os.setsid()
+        taken = bytearray(os.urandom(1 << 20) * 900)
+        time.sleep(600)
+    if len(x) == 5:
+        file = os.memfd_create("taken")
+        for _ in range(900):
+            os.write(file, bytes(1 << 20))
+    if len(x) < 6:
+        time.sleep(60)
+    return x * 2
+"""
+BOUNDED = """
+import sys
+sys.path.insert(0, {root!r})
+from forge.judge import worker_pool
+worker_pool.MOST_TAKEN_BYTES = 600 << 20
+from forge.commands.eval import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_submission_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "submission.py").write_text(TAKES)
+    (tmp_path / "bounded.py").write_text(BOUNDED.format(root=str(EVAL.parent)))
+    words = ("test", write_problem(tmp_path / "problem"), "--device", "gfx942", "--json", "out.json", "--no-history")
+    done = run_command(*words, cwd=tmp_path, script=tmp_path / "bounded.py")
+    cases = json.loads((tmp_path / "out.json").read_text())["cases"]
+    text = "it took more than 0.586 GiB of memory in custom_kernel"
+    assert [one["message"] for one in cases] == [text, text, ""], done.stdout
+    assert done.returncode == 1 and [one["status"] for one in cases] == ["crash", "crash", "pass"]
+
+
+def test_memory_that_several_have_is_counted_once() -> None:
+    """A child's pages are its parent's until either writes to them, and a file of memory is one, whoever maps it."""
+    ours = memory.taken_bytes([os.getpid()])
+    held = torch.ones(1 << 26)
+    both = [os.getpid()]
+    try:
+        while len(both) < 4:
+            both.append(os.fork())
+            if not both[-1]:
+                time.sleep(600)
+        assert 0.9 * held.nbytes < memory.taken_bytes(both) - ours < 1.5 * held.nbytes
+        assert memory.taken_bytes(both, enough=1 << 50) - ours > 3 * held.nbytes  # in whole pages, which is quicker
+    finally:
+        for child in both[1:]:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
