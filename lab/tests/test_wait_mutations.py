@@ -8,11 +8,19 @@ import torch
 import cdna
 from cdna.launch.module import ObjectKernel
 from lab.mutations import Mutant, mutating
+from tests.cdna import test_triton_language as language
 from tests.support.checked_kernels import CASES
 from tests.support.race_pairs import compiled
 
 QUICK = ("softmax", "matmul_two_stages")
 IN_HIP = ("tree", "tile_read", "two_reductions", "flag_without_release", "last_block", "grid_barrier")
+
+
+OTHERS = (  # functions of the arch alone, each of which launches a kernel or two
+    "paged_decode stream_k_waits_for_partial_sums grouped_matmul_through_a_table_of_addresses fused_experts "
+    "cross_entropy_and_its_gradient rotary_embedding top_k compaction_by_prefix_sums masked_histogram "
+    "quantisation_to_mxfp4 int4_weights".split()
+)
 
 
 def missed(mutants: list[Mutant]) -> list[Mutant]:
@@ -23,7 +31,7 @@ def mutants_of_case(name: str, arch: str) -> list[Mutant]:
     collected: list[Mutant] = []
     torch.manual_seed(0)
     with cdna.device(arch), mutating(collected):
-        CASES[name](arch)
+        CASES[name]() if name in CASES else getattr(language, f"test_{name}")(arch)
     return collected
 
 
@@ -50,7 +58,7 @@ def test_hip(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow(reason="a launch for each wait and barrier of all kernels takes a quarter of an hour")
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *OTHERS])
 def test_all_kernels(arch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDNA_THREADS", "1")
     assert missed(mutants_of_case(name, arch)) == []

@@ -1,7 +1,7 @@
 """Planted faults, one of each kind that the checks look for: each is found and named.
 
-In Triton where Triton lets one write it; else as an assembly program, or as a compiled kernel with an instruction
-removed or changed.
+In Triton where Triton lets one write it; else as an assembly program. tests/cdna/test_race_pairs.py has more waits and
+races, lab/tests/test_wait_mutations.py compiled kernels that lose an instruction.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -21,8 +21,8 @@ from cdna import checks
 from cdna.engine.library import engine
 from cdna.launch.program import Program
 from tests.support.assembled import program
-from tests.support.checked_kernels import _exchange, _softmax
-from tests.support.checked_launch import buffer, clean, found, launch, memory
+from tests.support.checked_kernels import _exchange
+from tests.support.checked_launch import buffer, clean, found, launch
 
 ARCHS = ["gfx942", "gfx950"]
 
@@ -208,41 +208,6 @@ def test_loaded_register_is_overwritten() -> None:
     clean(program(LOADS + "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)"), [("x", buffer())])  # in order
 
 
-def test_scalar_loads_return_in_any_order() -> None:
-    two = "s_load_dword s4, s[0:1], 0x0\ns_load_dword s5, s[0:1], 0x4\n"
-    assert (
-        "s_waitcnt lgkmcnt(0)"
-        in found(program(two + "s_waitcnt lgkmcnt(1)\ns_mov_b32 s6, s4"), [("x", buffer())]).message
-    )
-    clean(program(two + "s_waitcnt lgkmcnt(0)\ns_mov_b32 s6, s4"), [("x", buffer())])
-
-
-def test_lds_returns_in_order() -> None:
-    two = """
-v_lshlrev_b32_e32 v1, 2, v0
-ds_write_b32 v1, v0
-ds_read_b32 v2, v1
-ds_read_b32 v3, v1
-s_waitcnt lgkmcnt(1)
-"""
-    clean(program(two + "v_mov_b32_e32 v4, v2\ns_waitcnt lgkmcnt(0)", lds_bytes=256), [])
-    finding = found(program(two + "v_mov_b32_e32 v4, v3", lds_bytes=256), [])
-    assert finding.message.startswith("v3 is read before the wait")
-
-
-def test_flat_loads_count_in_both() -> None:
-    flat = """
-s_load_dwordx2 s[4:5], s[0:1], 0x0
-s_waitcnt lgkmcnt(0)
-v_mov_b32_e32 v2, s4
-v_mov_b32_e32 v3, s5
-flat_load_dword v4, v[2:3]
-"""
-    for wait in ("vmcnt(0)", "lgkmcnt(0)"):
-        assert found(program(f"{flat}s_waitcnt {wait}\nv_mov_b32_e32 v5, v4"), [("x", buffer())]).kind == "wait"
-    clean(program(f"{flat}s_waitcnt vmcnt(0) lgkmcnt(0)\nv_mov_b32_e32 v5, v4"), [("x", buffer())])
-
-
 SHARE = """
 v_lshlrev_b32_e32 v1, 2, v0
 v_xor_b32_e32 v2, 0x100, v1
@@ -253,15 +218,6 @@ ds_write_b32 v1, v3
 ds_read_b32 v4, v2
 s_waitcnt lgkmcnt(0)
 """
-
-
-def test_lds_write_not_waited_for_before_the_barrier() -> None:
-    clean(program(SHARE.format(wait="s_waitcnt lgkmcnt(0)", barrier="s_barrier"), lds_bytes=512), [], block=128)
-    finding = found(program(SHARE.format(wait="", barrier="s_barrier"), lds_bytes=512), [], block=128)
-    assert finding.kind == "wait"
-    assert "without waiting for it (s_waitcnt lgkmcnt) before the barrier" in finding.message
-    assert finding.instruction == "ds_read_b32 v4, v2"
-    assert "ds_write_b32" in finding.other_instruction
 
 
 OVERWRITE = """
@@ -340,82 +296,6 @@ def test_a_wave_that_has_ended_has_waited(leaving: str, staying: str) -> None:
     clean(program(LEAVES.format(leaving=leaving, staying=staying), lds_bytes=1024), [], block=128)
 
 
-TO_LDS = """
-s_load_dwordx2 s[4:5], s[0:1], 0x0
-v_lshlrev_b32_e32 v1, 2, v0
-s_mov_b32 m0, 0
-s_waitcnt lgkmcnt(0)
-global_load_lds_dword v1, s[4:5]
-{wait}
-ds_read_b32 v4, v1
-s_waitcnt lgkmcnt(0)
-"""
-
-
-def test_load_to_lds_not_waited_for() -> None:
-    clean(program(TO_LDS.format(wait="s_waitcnt vmcnt(0)"), lds_bytes=256), [("x", buffer())])
-    finding = found(program(TO_LDS.format(wait=""), lds_bytes=256), [("x", buffer())])
-    assert finding.kind == "wait"
-    assert "(s_waitcnt vmcnt) before the read" in finding.message
-
-
-def compiled(arch: str, columns: int = 1000) -> tuple[str, bytes, torch.Tensor, torch.Tensor]:
-    """Assembly of the softmax kernel, and its arguments."""
-    x, out = torch.randn(1, columns), torch.zeros(1, columns)
-    with cdna.device(arch):
-        binary = _softmax[(1,)](x, out, columns, B=1024, num_warps=4)
-    text = binary.asm["amdgcn"]
-    return (
-        text if isinstance(text, str) else text.decode(),
-        struct.pack("<QQi", x.data_ptr(), out.data_ptr(), columns),
-        x,
-        out,
-    )
-
-
-def run_edited(text: str, kernarg: bytes, x: torch.Tensor, out: torch.Tensor) -> list[cdna.Finding]:
-    p = Program(text)
-    kernel = p.kernels["_softmax"]
-    both = memory([("x", x), ("o", out)])
-    cdna.findings()
-    with checks.use("all", raises=False):
-        kernel.launch((1, 1, 1), (256, 1, 1), kernarg.ljust(kernel.kernarg_bytes, b"\0"), 64, both)
-    return cdna.findings()
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_compiled_kernel_loses_a_wait(arch: str) -> None:
-    text, *rest = compiled(arch)
-    assert run_edited(text, *rest) == []
-    waits = [m.span() for m in re.finditer(r"\n\ts_waitcnt (vmcnt|lgkmcnt)[^\n]*", text)]
-    assert len(waits) > 3
-    silent = [
-        i for i, (a, b) in enumerate(waits) if "wait" not in {f.kind for f in run_edited(text[:a] + text[b:], *rest)}
-    ]
-    # A wait may be repeated by a later one before anything needs it, or only guard a barrier that nobody reads behind.
-    assert len(silent) <= 2 * len(waits) // 5, (silent, len(waits))
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_compiled_kernel_loses_a_barrier(arch: str) -> None:
-    text, *rest = compiled(arch)
-    barriers = [m.span() for m in re.finditer(r"\n\ts_barrier", text)]
-    kinds = [{f.kind for f in run_edited(text[:a] + text[b:], *rest)} for a, b in barriers]
-    assert sum("race" in k for k in kinds) >= 2, kinds
-    races = [f for f in run_edited(text.replace("\n\ts_barrier", ""), *rest) if f.kind == "race"]
-    assert all("with no barrier between the two" in f.message for f in races)
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_compiled_kernel_with_another_lds_offset(arch: str) -> None:
-    text, *rest = compiled(arch)
-    write = re.search(r"ds_write_b32 v\d+, v\d+", text)
-    assert write
-    edited = text[: write.end()] + " offset:4096" + text[write.end() :]
-    kinds = {f.kind for f in run_edited(edited, *rest)}
-    assert {"bounds", "uninitialised"} <= kinds
-
-
 # --- race --------------------------------------------------------------------------------------------
 
 
@@ -447,21 +327,6 @@ ds_write_b16 v1, v0
 s_waitcnt lgkmcnt(0)
 """
     clean(program(halves, lds_bytes=256), [], block=128)
-
-
-def test_lds_atomics_do_not_race() -> None:
-    init = """
-v_mov_b32_e32 v1, 0
-v_mov_b32_e32 v2, 1
-ds_write_b32 v1, v1
-s_waitcnt lgkmcnt(0)
-s_barrier
-ds_add_u32 v1, v2
-s_waitcnt lgkmcnt(0)
-"""
-    read = "ds_read_b32 v3, v1\ns_waitcnt lgkmcnt(0)"
-    clean(program(init + "s_barrier\n" + read, lds_bytes=64), [], block=128)
-    assert found(program(init + read, lds_bytes=64), [], block=128).kind == "race"
 
 
 @triton.jit

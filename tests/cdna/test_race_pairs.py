@@ -165,6 +165,7 @@ def test_wait(name: str) -> None:
     found = wait_findings("; ".join(part for part in (before, too_little, after) if part))
     assert [finding.kind for finding in found] == ["wait"]  # the fault itself, not what comes of it
     assert ("overwritten" in found[0].message) == (name == "overwritten")
+    assert "s_waitcnt" in found[0].message and found[0].instruction and found[0].other_instruction
 
 
 def test_there_are_many() -> None:
