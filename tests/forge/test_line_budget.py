@@ -14,7 +14,7 @@ LINES = {
     "forge": 25_074,
     "kernels": 13_400,
     "reference": 2_510,
-    "tests": 42_491,
+    "tests": 42_385,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
