@@ -118,8 +118,7 @@ hipError_t hipMemPrefetchAsync_v2(const void* p, size_t bytes, hipMemLocation lo
   return hipMemPrefetchAsync(p, bytes, place_of(location), stream);
 }
 hipError_t hipMemRangeGetAttribute(void* out, size_t bytes, hipMemRangeAttribute which, const void* p, size_t count) {
-  ENTER;
-  return done(attribute(out, bytes, which, p, count));
+  CALL(attribute(out, bytes, which, p, count));
 }
 hipError_t hipMemRangeGetAttributes(void** out, size_t* bytes, hipMemRangeAttribute* which, size_t n, const void* p,
                                     size_t count) {

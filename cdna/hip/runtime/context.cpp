@@ -30,20 +30,12 @@ hipError_t hipCtxDestroy(hipCtx_t context) {
   hipError_t error = hipDeviceSynchronize();
   return error || !pushed.count || device_of(context) != current_device() ? error : hipCtxPopCurrent(nullptr);
 }
-hipError_t hipCtxGetCurrent(hipCtx_t* context) {
-  if (!context) return done(hipErrorInvalidValue);
-  *context = context_of(current_device());
-  return done(hipSuccess);
-}
+hipError_t hipCtxGetCurrent(hipCtx_t* context) { GIVE(context, context_of(current_device())); }
 hipError_t hipCtxSetCurrent(hipCtx_t context) { return context ? hipSetDevice(device_of(context)) : done(hipSuccess); }
 hipError_t hipCtxGetDevice(hipDevice_t* device) { return hipGetDevice(device); }
 hipError_t hipCtxSynchronize(void) { return hipDeviceSynchronize(); }
 hipError_t hipCtxGetFlags(unsigned* flags) { return hipGetDeviceFlags(flags); }
-hipError_t hipCtxGetApiVersion(hipCtx_t, unsigned* version) {
-  if (!version) return done(hipErrorInvalidValue);
-  *version = 4;  // as ROCm says
-  return done(hipSuccess);
-}
+hipError_t hipCtxGetApiVersion(hipCtx_t, unsigned* version) { GIVE(version, 4); }  // as ROCm says
 hipError_t hipCtxGetCacheConfig(hipFuncCache_t* config) { return hipDeviceGetCacheConfig(config); }
 hipError_t hipCtxSetCacheConfig(hipFuncCache_t config) { return hipDeviceSetCacheConfig(config); }
 hipError_t hipCtxGetSharedMemConfig(hipSharedMemConfig* config) { return hipDeviceGetSharedMemConfig(config); }
@@ -63,10 +55,7 @@ hipError_t hipDevicePrimaryCtxSetFlags(hipDevice_t device, unsigned flags) {
   return valid_device(device) ? hipSetDeviceFlags(flags) : done(hipErrorInvalidDevice);
 }
 hipError_t hipDevicePrimaryCtxRetain(hipCtx_t* context, hipDevice_t device) {
-  if (!context) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *context = context_of(device);
-  return done(hipSuccess);
+  GIVE_OF(device, context, context_of(device));
 }
 hipError_t hipDevicePrimaryCtxRelease(hipDevice_t device) {
   return done(valid_device(device) ? hipSuccess : hipErrorInvalidDevice);

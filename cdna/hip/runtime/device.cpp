@@ -54,7 +54,9 @@ bool valid_device(int device) { return device >= 0 && device < device_count(); }
 static int major_of(const Card& a) { return a.name[3] - '0'; }
 static int minor_of(const Card& a) { return a.name[4] - '0'; }
 
-static void fill_properties(hipDeviceProp_t* p, int device) {
+static const hipDeviceProp_t& properties_of(int device) {
+  static thread_local hipDeviceProp_t made;
+  hipDeviceProp_t* p = &made;
   const Card& a = device_card();
   memset((void*)p, 0, sizeof *p);
   snprintf(p->name, sizeof p->name, "%s", a.product);
@@ -95,6 +97,7 @@ static void fill_properties(hipDeviceProp_t* p, int device) {
   f.hasGlobalInt32Atomics = f.hasGlobalFloatAtomicExch = f.hasSharedInt32Atomics = f.hasSharedFloatAtomicExch = 1;
   f.hasFloatAtomicAdd = f.hasGlobalInt64Atomics = f.hasSharedInt64Atomics = f.hasDoubles = 1;
   f.hasWarpVote = f.hasWarpBallot = f.hasWarpShuffle = f.hasThreadFenceSystem = f.has3dGrid = 1;
+  return made;
 }
 
 static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int* out) {
@@ -189,57 +192,33 @@ void share_with_peers() { all_peers_enabled = true; }
 
 extern "C" {
 hipError_t hipInit(unsigned flags) { return done(flags ? hipErrorInvalidValue : hipSuccess); }
-hipError_t hipDriverGetVersion(int* version) {
-  if (!version) return done(hipErrorInvalidValue);
-  *version = HIP_VERSION;
-  return done(hipSuccess);
-}
+hipError_t hipDriverGetVersion(int* version) { GIVE(version, HIP_VERSION); }
 hipError_t hipRuntimeGetVersion(int* version) { return hipDriverGetVersion(version); }
 
-hipError_t hipGetDeviceCount(int* count) {
-  if (!count) return done(hipErrorInvalidValue);
-  *count = device_count();
-  return done(hipSuccess);
-}
+hipError_t hipGetDeviceCount(int* count) { GIVE(count, device_count()); }
 hipError_t hipSetDevice(int device) {
   ENTER;
   if (!valid_device(device)) return done(hipErrorInvalidDevice);
   device_of_thread = device;
   return done(hipSuccess);
 }
-hipError_t hipGetDevice(int* device) {
-  if (!device) return done(hipErrorInvalidValue);
-  *device = device_of_thread;
-  return done(hipSuccess);
-}
+hipError_t hipGetDevice(int* device) { GIVE(device, device_of_thread); }
 hipError_t hipSetValidDevices(int* devices, int n) {
   for (int i = 0; i < n; i++)
     if (!devices || !valid_device(devices[i])) return done(hipErrorInvalidDevice);
   return done(hipSuccess);
 }
 hipError_t hipChooseDevice(int* device, const hipDeviceProp_t* wanted) {
-  if (!device || !wanted) return done(hipErrorInvalidValue);
-  *device = 0;  // all are alike
-  return done(hipSuccess);
+  if (!wanted) return done(hipErrorInvalidValue);
+  GIVE(device, 0);  // all are alike
 }
-hipError_t hipDeviceGet(hipDevice_t* device, int ordinal) {
-  if (!device) return done(hipErrorInvalidValue);
-  if (!valid_device(ordinal)) return done(hipErrorInvalidDevice);
-  *device = ordinal;
-  return done(hipSuccess);
-}
+hipError_t hipDeviceGet(hipDevice_t* device, int ordinal) { GIVE_OF(ordinal, device, ordinal); }
 hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device) {
-  if (!properties) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  fill_properties(properties, device);
-  return done(hipSuccess);
+  GIVE_OF(device, properties, properties_of(device));
 }
 hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t which, int device) {
-  if (!value) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  static thread_local hipDeviceProp_t properties;
-  fill_properties(&properties, device);
-  return done(attribute(properties, which, value) ? hipSuccess : hipErrorInvalidValue);
+  if (value && !valid_device(device)) return done(hipErrorInvalidDevice);
+  return done(value && attribute(properties_of(device), which, value) ? hipSuccess : hipErrorInvalidValue);
 }
 hipError_t hipDeviceComputeCapability(int* major, int* minor, hipDevice_t device) {
   if (!major || !minor) return done(hipErrorInvalidValue);
@@ -254,18 +233,8 @@ hipError_t hipDeviceGetName(char* name, int bytes, hipDevice_t device) {
   snprintf(name, bytes, "%s", device_card().product);
   return done(hipSuccess);
 }
-hipError_t hipDeviceGetUuid(hipUUID* uuid, hipDevice_t device) {
-  if (!uuid) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  snprintf(uuid->bytes, sizeof uuid->bytes, "cdna-emulated%02d", device);
-  return done(hipSuccess);
-}
-hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t device) {
-  if (!bytes) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *bytes = device_card().memory_bytes;
-  return done(hipSuccess);
-}
+hipError_t hipDeviceGetUuid(hipUUID* uuid, hipDevice_t device) { GIVE_OF(device, uuid, properties_of(device).uuid); }
+hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t device) { GIVE_OF(device, bytes, device_card().memory_bytes); }
 hipError_t hipDeviceGetPCIBusId(char* id, int bytes, int device) {
   if (!id || bytes <= 0) return done(hipErrorInvalidValue);
   if (!valid_device(device)) return done(hipErrorInvalidDevice);
@@ -274,17 +243,12 @@ hipError_t hipDeviceGetPCIBusId(char* id, int bytes, int device) {
 }
 hipError_t hipDeviceGetByPCIBusId(int* device, const char* id) {
   unsigned domain, bus;
-  if (!device || !id || sscanf(id, "%x:%x", &domain, &bus) != 2) return done(hipErrorInvalidValue);
-  if (!valid_device((int)bus - 1)) return done(hipErrorInvalidDevice);
-  *device = (int)bus - 1;
-  return done(hipSuccess);
+  if (!id || sscanf(id, "%x:%x", &domain, &bus) != 2) return done(hipErrorInvalidValue);
+  GIVE_OF((int)bus - 1, device, (int)bus - 1);
 }
 
 // Work is done when the call that asked for it returns: there is nothing to wait for.
-hipError_t hipDeviceSynchronize(void) {
-  ENTER;
-  return done(wait_for_device(current_device()));
-}
+hipError_t hipDeviceSynchronize(void) { CALL(wait_for_device(current_device())); }
 
 hipError_t hipDeviceGetP2PAttribute(int* value, hipDeviceP2PAttr which, int from, int to) {
   if (!value || from == to) return done(hipErrorInvalidValue);
@@ -300,10 +264,8 @@ hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t* type, uint32
   return done(hipSuccess);
 }
 hipError_t hipDeviceCanAccessPeer(int* can, int device, int peer) {
-  if (!can) return done(hipErrorInvalidValue);
-  if (!valid_device(device) || !valid_device(peer)) return done(hipErrorInvalidDevice);
-  *can = device != peer;
-  return done(hipSuccess);
+  if (can && !valid_device(device)) return done(hipErrorInvalidDevice);
+  GIVE_OF(peer, can, device != peer);
 }
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
   ENTER;
@@ -328,30 +290,16 @@ hipError_t hipSetDeviceFlags(unsigned flags) {
   device_flags = flags;
   return done(hipSuccess);
 }
-hipError_t hipGetDeviceFlags(unsigned* flags) {
-  if (!flags) return done(hipErrorInvalidValue);
-  *flags = device_flags;
-  return done(hipSuccess);
-}
+hipError_t hipGetDeviceFlags(unsigned* flags) { GIVE(flags, device_flags); }
 // Preferences of caches and banks mean nothing on these archs, which HIP accepts silently too.
 hipError_t hipDeviceSetCacheConfig(hipFuncCache_t) { return done(hipSuccess); }
-hipError_t hipDeviceGetCacheConfig(hipFuncCache_t* config) {
-  if (!config) return done(hipErrorInvalidValue);
-  *config = hipFuncCachePreferNone;
-  return done(hipSuccess);
-}
+hipError_t hipDeviceGetCacheConfig(hipFuncCache_t* config) { GIVE(config, hipFuncCachePreferNone); }
 hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig) { return done(hipSuccess); }
-hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig* config) {
-  if (!config) return done(hipErrorInvalidValue);
-  *config = hipSharedMemBankSizeFourByte;
-  return done(hipSuccess);
-}
+hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig* config) { GIVE(config, hipSharedMemBankSizeFourByte); }
 static size_t limits[3] = {1024, 1 << 20, 8 << 20};  // stack, printf queue, heap of device malloc
 hipError_t hipDeviceGetLimit(size_t* value, hipLimit_t limit) {
-  if (!value) return done(hipErrorInvalidValue);
-  if (limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);
-  *value = limits[limit];
-  return done(hipSuccess);
+  if (value && limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);
+  GIVE(value, limits[limit]);
 }
 hipError_t hipDeviceSetLimit(hipLimit_t limit, size_t value) {
   if (limit > hipLimitMallocHeapSize) return done(hipErrorUnsupportedLimit);

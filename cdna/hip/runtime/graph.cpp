@@ -118,9 +118,8 @@ hipError_t replace_in(hipGraphExec_t e, hipGraphNode_t node, const Operation& o)
 extern "C" {
 hipError_t hipGraphCreate(hipGraph_t* out, unsigned flags) {
   ENTER;
-  if (!out || flags) return done(hipErrorInvalidValue);
-  *out = new_graph();
-  return done(hipSuccess);
+  if (flags) return done(hipErrorInvalidValue);
+  GIVE(out, new_graph());
 }
 hipError_t hipGraphDestroy(hipGraph_t g) {
   ENTER;
@@ -134,9 +133,8 @@ hipError_t hipGraphDestroy(hipGraph_t g) {
 }
 hipError_t hipGraphClone(hipGraph_t* out, hipGraph_t g) {
   ENTER;
-  if (!out || !known(g)) return done(hipErrorInvalidValue);
-  *out = clone(g);
-  return done(hipSuccess);
+  if (!known(g)) return done(hipErrorInvalidValue);
+  GIVE(out, clone(g));
 }
 hipError_t hipGraphNodeFindInClone(hipGraphNode_t* out, hipGraphNode_t node, hipGraph_t g) {
   ENTER;
@@ -184,8 +182,7 @@ static hipError_t give(List<hipGraphNode_t>& list, hipGraphNode_t* out, size_t* 
   return hipSuccess;
 }
 hipError_t hipGraphGetNodes(hipGraph_t g, hipGraphNode_t* nodes, size_t* n) {
-  ENTER;
-  return done(known(g) && n ? give(g->nodes, nodes, n) : hipErrorInvalidValue);
+  CALL(known(g) && n ? give(g->nodes, nodes, n) : hipErrorInvalidValue);
 }
 hipError_t hipGraphGetRootNodes(hipGraph_t g, hipGraphNode_t* nodes, size_t* n) {
   ENTER;
@@ -198,8 +195,7 @@ hipError_t hipGraphGetRootNodes(hipGraph_t g, hipGraphNode_t* nodes, size_t* n) 
   return done(hipSuccess);
 }
 hipError_t hipGraphNodeGetDependencies(hipGraphNode_t node, hipGraphNode_t* nodes, size_t* n) {
-  ENTER;
-  return done(node && n ? give(node->needs, nodes, n) : hipErrorInvalidValue);
+  CALL(node && n ? give(node->needs, nodes, n) : hipErrorInvalidValue);
 }
 hipError_t hipGraphNodeGetDependentNodes(hipGraphNode_t node, hipGraphNode_t* nodes, size_t* n) {
   ENTER;
@@ -249,9 +245,8 @@ static NodeType type_of(OperationKind kind) {
 }
 hipError_t hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType* out) {
   ENTER;
-  if (!node || !out) return done(hipErrorInvalidValue);
-  *out = type_of(node->operation.kind).type;
-  return done(hipSuccess);
+  if (!node) return done(hipErrorInvalidValue);
+  GIVE(out, type_of(node->operation.kind).type);
 }
 
 // --- as a picture --------------------------------------------------------------------------------------
@@ -325,14 +320,10 @@ hipError_t hipGraphExecDestroy(hipGraphExec_t e) {
 }
 hipError_t hipGraphExecGetFlags(hipGraphExec_t e, unsigned long long* flags) {
   ENTER;
-  if (!known(e) || !flags) return done(hipErrorInvalidValue);
-  *flags = e->flags;
-  return done(hipSuccess);
+  if (!known(e)) return done(hipErrorInvalidValue);
+  GIVE(flags, e->flags);
 }
-hipError_t hipGraphUpload(hipGraphExec_t e, hipStream_t) {
-  ENTER;
-  return done(known(e) ? hipSuccess : hipErrorInvalidValue);
-}
+hipError_t hipGraphUpload(hipGraphExec_t e, hipStream_t) { CALL(known(e) ? hipSuccess : hipErrorInvalidValue); }
 hipError_t hipGraphLaunch(hipGraphExec_t e, hipStream_t stream) {
   ENTER;
   if (!known(e)) return done(hipErrorInvalidValue);
@@ -368,8 +359,7 @@ hipError_t hipGraphNodeSetEnabled(hipGraphExec_t e, hipGraphNode_t node, unsigne
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t e, hipGraphNode_t node, unsigned* enabled) {
   ENTER;
   hipGraphNode_t mine = known(e) ? node_of(e->graph, node) : nullptr;
-  if (!mine || !enabled) return done(hipErrorInvalidValue);
-  *enabled = !mine->disabled;
-  return done(hipSuccess);
+  if (!mine) return done(hipErrorInvalidValue);
+  GIVE(enabled, !mine->disabled);
 }
 }

@@ -102,6 +102,10 @@ extern "C" {
   Operation o;             \
   hipError_t error = MAKE; \
   return done(error == hipSuccess ? replace(node, o) : error)
+// A call about a node of a kind, as `node`, that gives something as OUT.
+#define READING(KIND, OUT) \
+  ENTER;                   \
+  if (!node || !OUT || node->operation.kind != KIND) return done(hipErrorInvalidValue)
 #define CHANGING_IN(MAKE)  \
   ENTER;                   \
   Operation o;             \
@@ -122,8 +126,7 @@ hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node
   CHANGING_IN(kernel_operation(p, &o));
 }
 hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  READING(DO_KERNEL, p);
   const KernelCall& c = node->operation.kernel;
   *p = {c.block, nullptr,     (void*)(c.function->host ? c.function->host : c.function),
         c.grid,  c.arguments, c.dynamic_lds_bytes};
@@ -131,16 +134,14 @@ hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams*
 }
 hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipKernelNodeAttrID which,
                                           const hipKernelNodeAttrValue* value) {
-  ENTER;
-  if (!node || !value || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  READING(DO_KERNEL, value);
   if (which != hipKernelNodeAttributeCooperative) return done(set_attribute(node->attributes, which, *value));
   node->operation.kernel.cooperative = value->cooperative;
   return done(hipSuccess);
 }
 hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipKernelNodeAttrID which,
                                           hipKernelNodeAttrValue* value) {
-  ENTER;
-  if (!node || !value || node->operation.kind != DO_KERNEL) return done(hipErrorInvalidValue);
+  READING(DO_KERNEL, value);
   if (which != hipKernelNodeAttributeCooperative) return done(get_attribute(node->attributes, which, value));
   value->cooperative = node->operation.kernel.cooperative;
   return done(hipSuccess);
@@ -162,8 +163,7 @@ hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node
   CHANGING_IN(memset_operation(p, &o));
 }
 hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_FILL) return done(hipErrorInvalidValue);
+  READING(DO_FILL, p);
   const FillCall& f = node->operation.fill;
   *p = {f.to, f.value_bytes, f.height, f.pitch, f.value, f.width / f.value_bytes};
   return done(hipSuccess);
@@ -183,8 +183,7 @@ hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node
 }
 // As the whole of what is copied, whatever it was said to be a part of.
 hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy3DParms* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_COPY) return done(hipErrorInvalidValue);
+  READING(DO_COPY, p);
   const CopyCall& c = node->operation.copy;
   memset((void*)p, 0, sizeof *p);
   p->dstPtr = {c.to, c.to_pitch, c.width, c.to_slice / c.to_pitch};
@@ -201,8 +200,7 @@ hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t n
   CHANGING_IN(copy3d_operation(p, &o));
 }
 hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_COPY) return done(hipErrorInvalidValue);
+  READING(DO_COPY, p);
   const CopyCall& c = node->operation.copy;
   memset((void*)p, 0, sizeof *p);
   p->srcMemoryType = p->dstMemoryType = hipMemoryTypeUnified;
@@ -259,15 +257,11 @@ hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, 
   CHANGING_IN(host_operation(p, &o));
 }
 hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_HOST) return done(hipErrorInvalidValue);
+  READING(DO_HOST, p);
   *p = {node->operation.host.function, node->operation.host.data};
   return done(hipSuccess);
 }
-hipError_t hipGraphAddEmptyNode(NEEDS) {
-  ENTER;
-  return done(add(out, g, needs, n, operation(DO_NOTHING)));
-}
+hipError_t hipGraphAddEmptyNode(NEEDS) { CALL(add(out, g, needs, n, operation(DO_NOTHING))); }
 hipError_t hipGraphAddEventRecordNode(NEEDS, hipEvent_t event) { ADDING(event_operation(DO_RECORD, event, &o)); }
 hipError_t hipGraphEventRecordNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
   CHANGING(event_operation(DO_RECORD, event, &o));
@@ -282,18 +276,13 @@ hipError_t hipGraphEventWaitNodeSetEvent(hipGraphNode_t node, hipEvent_t event) 
 hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t e, hipGraphNode_t node, hipEvent_t event) {
   CHANGING_IN(event_operation(DO_WAIT, event, &o));
 }
-static hipError_t event_of(hipGraphNode_t node, OperationKind kind, hipEvent_t* out) {
-  if (!node || !out || node->operation.kind != kind) return hipErrorInvalidValue;
-  *out = node->operation.record.event;
-  return hipSuccess;
-}
 hipError_t hipGraphEventRecordNodeGetEvent(hipGraphNode_t node, hipEvent_t* out) {
-  ENTER;
-  return done(event_of(node, DO_RECORD, out));
+  READING(DO_RECORD, out);
+  GIVE(out, node->operation.record.event);
 }
 hipError_t hipGraphEventWaitNodeGetEvent(hipGraphNode_t node, hipEvent_t* out) {
-  ENTER;
-  return done(event_of(node, DO_WAIT, out));
+  READING(DO_WAIT, out);
+  GIVE(out, node->operation.record.event);
 }
 hipError_t hipGraphAddChildGraphNode(NEEDS, hipGraph_t child) { ADDING(child_operation(child, &o)); }
 hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipGraph_t child) {
@@ -304,15 +293,12 @@ hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t e, hipGraphNode_t 
   CHANGING_IN(child_operation(child, &o));
 }
 hipError_t hipGraphChildGraphNodeGetGraph(hipGraphNode_t node, hipGraph_t* out) {
-  ENTER;
-  if (!node || !out || node->operation.kind != DO_GRAPH) return done(hipErrorInvalidValue);
-  *out = node->operation.graph;
-  return done(hipSuccess);
+  READING(DO_GRAPH, out);
+  GIVE(out, node->operation.graph);
 }
 hipError_t hipGraphAddMemAllocNode(NEEDS, hipMemAllocNodeParams* p) { ADDING(allocation_operation(p, &o)); }
 hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, hipMemAllocNodeParams* p) {
-  ENTER;
-  if (!node || !p || node->operation.kind != DO_ALLOCATE) return done(hipErrorInvalidValue);
+  READING(DO_ALLOCATE, p);
   memset((void*)p, 0, sizeof *p);
   Guard guard;
   Allocation* a = find_allocation(node->operation.memory);
@@ -325,8 +311,7 @@ hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, hipMemAllocNodePar
 hipError_t hipGraphAddMemFreeNode(NEEDS, void* p) { ADDING(free_operation(p, &o)); }
 hipError_t hipDrvGraphAddMemFreeNode(NEEDS, hipDeviceptr_t p) { ADDING(free_operation(p, &o)); }
 hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void* out) {
-  ENTER;
-  if (!node || !out || node->operation.kind != DO_FREE) return done(hipErrorInvalidValue);
+  READING(DO_FREE, out);
   *(void**)out = node->operation.memory;
   return done(hipSuccess);
 }

@@ -151,7 +151,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
 // card would refuse is told as well.
 typedef void (*LaunchRecorder)(const char* kernel, const u32* groups, const u32* block, u64 dynamic_lds_bytes);
 static LaunchRecorder recorder;
-extern "C" __attribute__((visibility("default"))) void cdna_record_launches(LaunchRecorder r) { recorder = r; }
+extern "C" EXPORTED void cdna_record_launches(LaunchRecorder r) { recorder = r; }
 
 static hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, void** extra, size_t lds_bytes,
                          hipStream_t stream, bool cooperative) {
@@ -181,13 +181,11 @@ static thread_local List<CallConfiguration> configurations;
 static thread_local bool by_stub;  // the launch that comes is one of <<<...>>>, whose error no call returns
 
 extern "C" {
-__attribute__((visibility("default"))) hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes,
-                                                                             hipStream_t stream) {
+EXPORTED hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds_bytes, hipStream_t stream) {
   configurations.push({grid, block, lds_bytes, stream});
   return hipSuccess;
 }
-__attribute__((visibility("default"))) hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds_bytes,
-                                                                            hipStream_t* stream) {
+EXPORTED hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* lds_bytes, hipStream_t* stream) {
   if (!configurations.count) return done(hipErrorMissingConfiguration);
   CallConfiguration& c = configurations[configurations.count - 1];
   *grid = c.grid;
@@ -209,26 +207,20 @@ hipError_t hipLaunchKernel(const void* f, dim3 grid, dim3 block, void** argument
 }
 hipError_t hipLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** arguments, unsigned lds_bytes,
                                       hipStream_t stream) {
-  ENTER;
-  return done(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
+  CALL(launch(f, grid, block, arguments, nullptr, lds_bytes, stream, true));
+}
+static hipError_t launch_all(const hipLaunchParams* list, int n, bool cooperative) {
+  if (!list || n <= 0) return hipErrorInvalidValue;
+  hipError_t error = hipSuccess;
+  for (const hipLaunchParams* p = list; p < list + n && error == hipSuccess; p++)
+    error = launch(p->func, p->gridDim, p->blockDim, p->args, nullptr, p->sharedMem, p->stream, cooperative);
+  return error;
 }
 hipError_t hipExtLaunchMultiKernelMultiDevice(hipLaunchParams* list, int n, unsigned) {
-  ENTER;
-  if (!list || n <= 0) return done(hipErrorInvalidValue);
-  hipError_t error = hipSuccess;
-  for (int i = 0; i < n && error == hipSuccess; i++)
-    error = launch(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args, nullptr, list[i].sharedMem,
-                   list[i].stream, false);
-  return done(error);
+  CALL(launch_all(list, n, false));
 }
 hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams* list, int n, unsigned) {
-  ENTER;
-  if (!list || n <= 0 || n > device_count()) return done(hipErrorInvalidValue);
-  hipError_t error = hipSuccess;
-  for (int i = 0; i < n && error == hipSuccess; i++)
-    error = launch(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args, nullptr, list[i].sharedMem,
-                   list[i].stream, true);
-  return done(error);
+  CALL(n > device_count() ? hipErrorInvalidValue : launch_all(list, n, true));
 }
 hipError_t hipModuleLaunchCooperativeKernelMultiDevice(hipFunctionLaunchParams* list, unsigned n, unsigned) {
   ENTER;
@@ -247,49 +239,42 @@ static bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned n) {
   return false;
 }
 hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* c, const void* f, void** arguments) {
-  ENTER;
-  if (!c) return done(hipErrorInvalidValue);
-  return done(launch(f, c->gridDim, c->blockDim, arguments, nullptr, c->dynamicSmemBytes, c->stream,
-                     asks_cooperative(c->attrs, c->numAttrs)));
+  CALL(!c ? hipErrorInvalidValue
+          : launch(f, c->gridDim, c->blockDim, arguments, nullptr, c->dynamicSmemBytes, c->stream,
+                   asks_cooperative(c->attrs, c->numAttrs)));
 }
 hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** arguments, void** extra) {
-  ENTER;
-  if (!c) return done(hipErrorInvalidValue);
-  return done(launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ), dim3(c->blockDimX, c->blockDimY, c->blockDimZ),
-                     arguments, extra, c->sharedMemBytes, c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
+  CALL(!c ? hipErrorInvalidValue
+          : launch(f, dim3(c->gridDimX, c->gridDimY, c->gridDimZ), dim3(c->blockDimX, c->blockDimY, c->blockDimZ),
+                   arguments, extra, c->sharedMemBytes, c->hStream, asks_cooperative(c->attrs, c->numAttrs)));
+}
+static hipError_t timed_launch(hipEvent_t start, hipEvent_t stop, const void* f, dim3 grid, dim3 block,
+                               void** arguments, void** extra, size_t lds_bytes, hipStream_t stream) {
+  hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
+  if (error == hipSuccess) error = launch(f, grid, block, arguments, extra, lds_bytes, stream, false);
+  return error == hipSuccess && stop ? hipEventRecord(stop, stream) : error;
 }
 hipError_t hipExtLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t lds_bytes,
                               hipStream_t stream, hipEvent_t start, hipEvent_t stop, int) {
-  ENTER;
-  hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
-  if (error == hipSuccess) error = launch(f, grid, block, arguments, nullptr, lds_bytes, stream, false);
-  if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
-  return done(error);
+  CALL(timed_launch(start, stop, f, grid, block, arguments, nullptr, lds_bytes, stream));
 }
 hipError_t hipModuleLaunchKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                  unsigned bz, unsigned lds_bytes, hipStream_t stream, void** arguments, void** extra) {
-  ENTER;
-  return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false));
+  CALL(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false));
 }
 hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                             unsigned by, unsigned bz, unsigned lds_bytes, hipStream_t stream,
                                             void** arguments) {
-  ENTER;
-  return done(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, nullptr, lds_bytes, stream, true));
+  CALL(launch(f, dim3(gx, gy, gz), dim3(bx, by, bz), arguments, nullptr, lds_bytes, stream, true));
 }
 // Sizes here are in work-items, not workgroups.
-__attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFunction_t f, u32 gx, u32 gy, u32 gz,
-                                                                           u32 bx, u32 by, u32 bz, size_t lds_bytes,
-                                                                           hipStream_t stream, void** arguments,
-                                                                           void** extra, hipEvent_t start,
-                                                                           hipEvent_t stop, u32) {
+EXPORTED hipError_t hipExtModuleLaunchKernel(hipFunction_t f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,
+                                             size_t lds_bytes, hipStream_t stream, void** arguments, void** extra,
+                                             hipEvent_t start, hipEvent_t stop, u32) {
   ENTER;
   if (!bx || !by || !bz || gx % bx || gy % by || gz % bz) return done(hipErrorInvalidConfiguration);
-  hipError_t error = start ? hipEventRecord(start, stream) : hipSuccess;
-  if (error == hipSuccess)
-    error = launch(f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra, lds_bytes, stream, false);
-  if (error == hipSuccess && stop) error = hipEventRecord(stop, stream);
-  return done(error);
+  return done(timed_launch(start, stop, f, dim3(gx / bx, gy / by, gz / bz), dim3(bx, by, bz), arguments, extra,
+                           lds_bytes, stream));
 }
 
 // --- attributes and occupancy --------------------------------------------------------------------------
@@ -309,12 +294,10 @@ hipError_t hipFuncSetAttribute(const void* function, hipFuncAttribute which, int
   return done(hipSuccess);
 }
 hipError_t hipFuncSetCacheConfig(const void* f, hipFuncCache_t) {
-  ENTER;
-  return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction);
+  CALL(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction);
 }
 hipError_t hipFuncSetSharedMemConfig(const void* f, hipSharedMemConfig) {
-  ENTER;
-  return done(find_function(f) ? hipSuccess : hipErrorInvalidDeviceFunction);
+  return hipFuncSetCacheConfig(f, hipFuncCachePreferNone);
 }
 hipError_t hipFuncGetAttributes(hipFuncAttributes* out, const void* function) {
   ENTER;

@@ -281,12 +281,10 @@ void describe_address(u64 address, char* text, size_t bytes) {
 
 extern "C" {
 hipError_t hipMalloc(void** p, size_t bytes) {
-  ENTER;
-  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), 0));
+  CALL(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), 0));
 }
 hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigned flags) {
-  ENTER;
-  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), flags));
+  CALL(allocate_memory(p, bytes, hipMemoryTypeDevice, current_device(), flags));
 }
 hipError_t hipMallocManaged(void** p, size_t bytes, unsigned flags) {
   ENTER;
@@ -307,11 +305,7 @@ hipError_t hipFree(void* p) {
   wait_for_all();
   return done(free_memory(p));
 }
-hipError_t hipHostFree(void* p) {
-  ENTER;
-  wait_for_all();
-  return done(free_memory(p));
-}
+hipError_t hipHostFree(void* p) { return hipFree(p); }
 hipError_t hipFreeHost(void* p) { return hipHostFree(p); }
 
 hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
@@ -336,17 +330,15 @@ hipError_t hipMalloc3D(hipPitchedPtr* p, hipExtent extent) {
 hipError_t hipHostGetDevicePointer(void** device, void* host, unsigned) {
   ENTER;
   Guard guard;
-  if (!device || !find_allocation(host)) return done(hipErrorInvalidValue);
-  *device = host;
-  return done(hipSuccess);
+  if (!find_allocation(host)) return done(hipErrorInvalidValue);
+  GIVE(device, host);
 }
 hipError_t hipHostGetFlags(unsigned* flags, void* p) {
   ENTER;
   Guard guard;
   Allocation* a = find_allocation(p);
-  if (!flags || !a || a->type != hipMemoryTypeHost) return done(hipErrorInvalidValue);
-  *flags = a->flags;
-  return done(hipSuccess);
+  if (!a || a->type != hipMemoryTypeHost) return done(hipErrorInvalidValue);
+  GIVE(flags, a->flags);
 }
 hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
   ENTER;
@@ -388,9 +380,8 @@ hipError_t hipMemPtrGetInfo(void* p, size_t* bytes) {
   ENTER;
   Guard guard;
   Allocation* a = find_allocation(p);
-  if (!bytes || !a) return done(hipErrorInvalidValue);
-  *bytes = a->bytes;
-  return done(hipSuccess);
+  if (!a) return done(hipErrorInvalidValue);
+  GIVE(bytes, a->bytes);
 }
 hipError_t hipMemGetAddressRange(hipDeviceptr_t* base, size_t* bytes, hipDeviceptr_t p) {
   ENTER;
@@ -461,8 +452,7 @@ hipError_t hipPointerSetAttribute(const void* value, hipPointer_attribute which,
 }
 
 hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
-  ENTER;
-  return done(p ? hipSuccess : hipErrorInvalidValue);
+  CALL(p ? hipSuccess : hipErrorInvalidValue);
 }
 
 // --- between processes -------------------------------------------------------------------------------
@@ -525,17 +515,14 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
 }
 
 hipError_t hipIpcOpenMemHandle(void** out, hipIpcMemHandle_t handle, unsigned) {
-  ENTER;
-  return done(open_handle(out, &handle, false, "hipIpcOpenMemHandle"));
+  CALL(open_handle(out, &handle, false, "hipIpcOpenMemHandle"));
 }
 static_assert(sizeof(hipMemPoolPtrExportData) == sizeof(hipIpcMemHandle_t), "");
 hipError_t hipMemPoolExportPointer(hipMemPoolPtrExportData* out, void* p) {
   return hipIpcGetMemHandle((hipIpcMemHandle_t*)out, p);
 }
 hipError_t hipMemPoolImportPointer(void** out, hipMemPool_t pool, hipMemPoolPtrExportData* data) {
-  ENTER;
-  if (!pool || !data) return done(hipErrorInvalidValue);
-  return done(open_handle(out, data, true, "hipMemPoolImportPointer"));
+  CALL(!pool || !data ? hipErrorInvalidValue : open_handle(out, data, true, "hipMemPoolImportPointer"));
 }
 
 hipError_t hipIpcCloseMemHandle(void* p) {

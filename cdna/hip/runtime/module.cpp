@@ -141,7 +141,7 @@ static void close_module(hipModule_t m) {
 extern "C" {
 // --- what the host pass of the compiler calls --------------------------------------------------------
 
-__attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void* data) {
+EXPORTED void** __hipRegisterFatBinary(const void* data) {
   const FatBinary* f = (const FatBinary*)data;
   hipModule_t m = f && f->magic == FAT_BINARY_MAGIC ? open_container(f->binary) : nullptr;
   if (!m) {
@@ -152,19 +152,17 @@ __attribute__((visibility("default"))) void** __hipRegisterFatBinary(const void*
   (void)device_count();  // what the environment says is checked before the program runs
   return (void**)m;
 }
-__attribute__((visibility("default"))) void __hipRegisterFunction(void** handle, const void* host, char*,
-                                                                  const char* name, unsigned, void*, void*, void*,
-                                                                  void*, int*) {
+EXPORTED void __hipRegisterFunction(void** handle, const void* host, char*, const char* name, unsigned, void*, void*,
+                                    void*, void*, int*) {
   Guard guard;
   add_function((hipModule_t)handle, name, host);
 }
-__attribute__((visibility("default"))) void __hipRegisterVar(void** handle, void* host, char*, char* name, int,
-                                                             size_t bytes, int constant, int) {
+EXPORTED void __hipRegisterVar(void** handle, void* host, char*, char* name, int, size_t bytes, int constant, int) {
   Guard guard;
   ((hipModule_t)handle)->variables.push({host, strdup(name), bytes, nullptr, constant != 0});
 }
-__attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handle, void** pointer, void* initial,
-                                                                    const char* name, size_t bytes, unsigned) {
+EXPORTED void __hipRegisterManagedVar(void** handle, void** pointer, void* initial, const char* name, size_t bytes,
+                                      unsigned) {
   if (allocate_memory(pointer, bytes, hipMemoryTypeManaged, current_device(), hipMemAttachGlobal) != hipSuccess) {
     say("no memory for the managed variable %s of %zu bytes", name, bytes);
     exit(2);
@@ -173,9 +171,7 @@ __attribute__((visibility("default"))) void __hipRegisterManagedVar(void** handl
   Guard guard;
   ((hipModule_t)handle)->variables.push({pointer, strdup(name), bytes, pointer, false});
 }
-__attribute__((visibility("default"))) void __hipUnregisterFatBinary(void** handle) {
-  close_module((hipModule_t)handle);
-}
+EXPORTED void __hipUnregisterFatBinary(void** handle) { close_module((hipModule_t)handle); }
 
 // --- modules that the program loads --------------------------------------------------------------------
 
@@ -205,9 +201,7 @@ hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
   return done(load(out, data, file.size, data, path));
 }
 hipError_t hipModuleLoadData(hipModule_t* out, const void* data) {
-  ENTER;
-  return done(out && data ? load(out, (const u8*)data, 0, nullptr, "what hipModuleLoadData was given")
-                          : hipErrorInvalidValue);
+  CALL(out && data ? load(out, (const u8*)data, 0, nullptr, "what hipModuleLoadData was given") : hipErrorInvalidValue);
 }
 hipError_t hipModuleLoadDataEx(hipModule_t* out, const void* data, unsigned, hipJitOption*, void**) {
   return hipModuleLoadData(out, data);

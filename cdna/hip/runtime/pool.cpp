@@ -23,17 +23,11 @@ static hipMemPool_t default_pool(int device) {
 extern "C" {
 hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* out, int device) {
   ENTER;
-  if (!out) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *out = default_pool(device);
-  return done(hipSuccess);
+  GIVE_OF(device, out, default_pool(device));
 }
 hipError_t hipDeviceGetMemPool(hipMemPool_t* out, int device) {
   ENTER;
-  if (!out) return done(hipErrorInvalidValue);
-  if (!valid_device(device)) return done(hipErrorInvalidDevice);
-  *out = chosen[device] ? chosen[device] : default_pool(device);
-  return done(hipSuccess);
+  GIVE_OF(device, out, chosen[device] ? chosen[device] : default_pool(device));
 }
 hipError_t hipDeviceSetMemPool(int device, hipMemPool_t pool) {
   ENTER;
@@ -83,14 +77,10 @@ hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
   return done(hipSuccess);
 }
 hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t pool, hipStream_t stream) {
-  ENTER;
-  if (!pool || !resolve(stream)) return done(hipErrorInvalidValue);
-  return done(allocate_memory(p, bytes, hipMemoryTypeDevice, pool->device, 0));
+  CALL(!pool || !resolve(stream) ? hipErrorInvalidValue
+                                 : allocate_memory(p, bytes, hipMemoryTypeDevice, pool->device, 0));
 }
-hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
-  ENTER;
-  return done(pool ? hipSuccess : hipErrorInvalidValue);
-}
+hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) { CALL(pool ? hipSuccess : hipErrorInvalidValue); }
 hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* list, size_t n) {
   ENTER;
   if (n) share_with_peers();
@@ -98,9 +88,8 @@ hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* list, 
 }
 hipError_t hipMemPoolGetAccess(hipMemAccessFlags* out, hipMemPool_t pool, hipMemLocation* location) {
   ENTER;
-  if (!out || !pool || !location) return done(hipErrorInvalidValue);
-  *out = hipMemAccessFlagsProtReadWrite;
-  return done(hipSuccess);
+  if (!pool || !location) return done(hipErrorInvalidValue);
+  GIVE(out, hipMemAccessFlagsProtReadWrite);
 }
 hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr which, void* value) {
   ENTER;

@@ -17,6 +17,8 @@
 #include "memory/stream_work.h"
 #include "program/program.h"
 
+#define EXPORTED __attribute__((visibility("default")))  // what HIP's own headers do not declare so
+
 constexpr int MAX_DEVICES = 16;
 
 // Zero-filled, as every object of the runtime starts.
@@ -39,6 +41,22 @@ extern volatile hipError_t device_lost;
 hipError_t done(hipError_t);
 #define ENTER \
   if (device_lost != hipSuccess) return done(device_lost)
+#define CALL(RESULT) \
+  ENTER;             \
+  return done(RESULT)
+// A call that gives a value: where there is one to be written; of a device; of a stream `handle`, which is `s` then.
+#define GIVE(OUT, VALUE)                       \
+  if (!OUT) return done(hipErrorInvalidValue); \
+  *OUT = VALUE;                                \
+  return done(hipSuccess)
+#define GIVE_OF(DEVICE, OUT, VALUE)                                     \
+  if (OUT && !valid_device(DEVICE)) return done(hipErrorInvalidDevice); \
+  GIVE(OUT, VALUE)
+#define GIVE_OF_STREAM(OUT, VALUE)            \
+  ENTER;                                      \
+  ihipStream_t* s = resolve(handle);          \
+  if (!s) return done(hipErrorInvalidHandle); \
+  GIVE(OUT, VALUE)
 void say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // one message to standard error
 
 // --- devices (device.cpp) --------------------------------------------------------------------------

@@ -230,28 +230,10 @@ static hipError_t finished(hipStream_t handle, bool wait) {
   s->capture_invalid = true;
   return hipErrorStreamCaptureUnsupported;
 }
-hipError_t hipStreamQuery(hipStream_t s) {
-  ENTER;
-  return done(finished(s, false));
-}
-hipError_t hipStreamSynchronize(hipStream_t s) {
-  ENTER;
-  return done(finished(s, true));
-}
-hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) {
-  ENTER;
-  ihipStream_t* s = resolve(handle);
-  if (!s || !flags) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *flags = s->flags;
-  return done(hipSuccess);
-}
-hipError_t hipStreamGetPriority(hipStream_t handle, int* priority) {
-  ENTER;
-  ihipStream_t* s = resolve(handle);
-  if (!s || !priority) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *priority = s->attributes.priority;
-  return done(hipSuccess);
-}
+hipError_t hipStreamQuery(hipStream_t s) { CALL(finished(s, false)); }
+hipError_t hipStreamSynchronize(hipStream_t s) { CALL(finished(s, true)); }
+hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) { GIVE_OF_STREAM(flags, s->flags); }
+hipError_t hipStreamGetPriority(hipStream_t handle, int* priority) { GIVE_OF_STREAM(priority, s->attributes.priority); }
 hipError_t hipStreamSetAttribute(hipStream_t handle, hipStreamAttrID which, const hipStreamAttrValue* value) {
   ENTER;
   ihipStream_t* s = resolve(handle);
@@ -273,24 +255,12 @@ hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* m
   for (u32 i = 0; i < units; i++) mask[i / 32] |= 1u << i % 32;
   return done(hipSuccess);
 }
-hipError_t hipStreamGetDevice(hipStream_t handle, hipDevice_t* device) {
-  ENTER;
-  ihipStream_t* s = resolve(handle);
-  if (!s || !device) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *device = s->device;
-  return done(hipSuccess);
-}
+hipError_t hipStreamGetDevice(hipStream_t handle, hipDevice_t* device) { GIVE_OF_STREAM(device, s->device); }
 int hipGetStreamDeviceId(hipStream_t handle) {
   ihipStream_t* s = resolve(handle);
   return s ? s->device : hipInvalidDeviceId;
 }
-hipError_t hipStreamGetId(hipStream_t handle, unsigned long long* id) {
-  ENTER;
-  ihipStream_t* s = resolve(handle);
-  if (!s || !id) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *id = s->id;
-  return done(hipSuccess);
-}
+hipError_t hipStreamGetId(hipStream_t handle, unsigned long long* id) { GIVE_OF_STREAM(id, s->id); }
 
 hipError_t hipStreamAddCallback(hipStream_t s, hipStreamCallback_t callback, void* data, unsigned flags) {
   ENTER;
@@ -315,20 +285,16 @@ static hipError_t value_call(OperationKind kind, hipStream_t s, void* p, u64 val
   return submit(s, o);
 }
 hipError_t hipStreamWaitValue32(hipStream_t s, void* p, uint32_t value, unsigned flags, uint32_t mask) {
-  ENTER;
-  return done(value_call(DO_WAIT_VALUE, s, p, value, mask, 4, flags));
+  CALL(value_call(DO_WAIT_VALUE, s, p, value, mask, 4, flags));
 }
 hipError_t hipStreamWaitValue64(hipStream_t s, void* p, uint64_t value, unsigned flags, uint64_t mask) {
-  ENTER;
-  return done(value_call(DO_WAIT_VALUE, s, p, value, mask, 8, flags));
+  CALL(value_call(DO_WAIT_VALUE, s, p, value, mask, 8, flags));
 }
 hipError_t hipStreamWriteValue32(hipStream_t s, void* p, uint32_t value, unsigned) {
-  ENTER;
-  return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 4, 0));
+  CALL(value_call(DO_WRITE_VALUE, s, p, value, 0, 4, 0));
 }
 hipError_t hipStreamWriteValue64(hipStream_t s, void* p, uint64_t value, unsigned) {
-  ENTER;
-  return done(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0));
+  CALL(value_call(DO_WRITE_VALUE, s, p, value, 0, 8, 0));
 }
 
 hipError_t hipStreamBatchMemOp(hipStream_t s, unsigned n, hipStreamBatchMemOpParams* list, unsigned flags) {
@@ -499,8 +465,7 @@ static bool are_of(hipGraph_t g, const hipGraphNode_t* nodes, size_t n) {
   return true;
 }
 hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) {
-  ENTER;
-  return done(begin_capture(handle, nullptr, mode));
+  CALL(begin_capture(handle, nullptr, mode));
 }
 hipError_t hipStreamBeginCaptureToGraph(hipStream_t handle, hipGraph_t graph, const hipGraphNode_t* needs,
                                         const hipGraphEdgeData*, size_t n, hipStreamCaptureMode mode) {
@@ -561,13 +526,9 @@ hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* out) {
   return done(error);
 }
 hipError_t hipStreamIsCapturing(hipStream_t handle, hipStreamCaptureStatus* status) {
-  ENTER;
-  ihipStream_t* s = resolve(handle);
-  if (!s || !status) return done(s ? hipErrorInvalidValue : hipErrorInvalidHandle);
-  *status = !s->capture          ? hipStreamCaptureStatusNone
-            : s->capture_invalid ? hipStreamCaptureStatusInvalidated
-                                 : hipStreamCaptureStatusActive;
-  return done(hipSuccess);
+  GIVE_OF_STREAM(status, !s->capture          ? hipStreamCaptureStatusNone
+                         : s->capture_invalid ? hipStreamCaptureStatusInvalidated
+                                              : hipStreamCaptureStatusActive);
 }
 hipError_t hipStreamGetCaptureInfo(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id) {
   hipError_t error = hipStreamIsCapturing(handle, status);

@@ -139,9 +139,8 @@ hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t* out, vo
 hipError_t hipMemGetAllocationPropertiesFromHandle(hipMemAllocationProp* out, hipMemGenericAllocationHandle_t memory) {
   ENTER;
   Guard guard;
-  if (!out || !known(memory)) return done(hipErrorInvalidValue);
-  *out = memory->properties;
-  return done(hipSuccess);
+  if (!known(memory)) return done(hipErrorInvalidValue);
+  GIVE(out, memory->properties);
 }
 
 // Without access until hipMemSetAccess gives it.
@@ -204,9 +203,8 @@ hipError_t hipMemGetAccess(unsigned long long* flags, const hipMemLocation* loca
   ENTER;
   Guard guard;
   Mapping* m = mapping_at(p);
-  if (!flags || !location || !m) return done(hipErrorInvalidValue);
-  *flags = m->access;
-  return done(hipSuccess);
+  if (!location || !m) return done(hipErrorInvalidValue);
+  GIVE(flags, m->access);
 }
 
 hipError_t hipMemExportToShareableHandle(void* out, hipMemGenericAllocationHandle_t memory,
