@@ -64,11 +64,11 @@ from cdna.cards import cards  # noqa: E402
 from cdna.observe.counters import clear_caches  # noqa: E402
 from cdna.observe.model import modelled_case_us  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
-from forge.tune.modelled import RUN_WHOLE  # noqa: E402
 from lab.time_model.launches import tile  # noqa: E402
 from lab.time_model.objects import objects  # noqa: E402
 from lab.time_model.rows import Row  # noqa: E402
 from lab.time_model.runner import blob, model_row  # noqa: E402
+from lab.tuning_tables.modelled import RUN_WHOLE  # noqa: E402
 from lab.whole_submissions import generated, imported  # noqa: E402
 
 CARD = cards()["MI355X"]

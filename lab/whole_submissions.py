@@ -59,7 +59,7 @@ from forge.judge import compilers  # noqa: E402
 from forge.judge.operations import PRODUCTS, bytes_of, estimated_us, product_flops  # noqa: E402
 from forge.task.problem import Case, Problem, find_problem  # noqa: E402
 from forge.task.score import geometric_mean  # noqa: E402
-from forge.tune.modelled import large_tensors_not_drawn  # noqa: E402
+from lab.tuning_tables.modelled import large_tensors_not_drawn  # noqa: E402
 from tests.support import bf16_gemm_hip  # noqa: E402
 
 CARD = cards()["MI300X"]

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from forge.tune.modelled import Sweep, sweep
 from forge.tune.trial import Job, Outcome, run
 
 J = TypeVar("J")
@@ -80,18 +79,11 @@ class Cluster:
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
         """Each job as it ends. ClusterError where the scheduler goes away."""
-        for job, outcome in self._results(run, jobs, None):
-            yield job, outcome or _lost()
+        for job, outcome in self.results(run, jobs, None):
+            yield job, outcome or lost()
 
-    def swept(self, jobs: Sequence[Sweep], deadline: float | None) -> Iterator[tuple[Sweep, list[Outcome]]]:
-        """The same of sweeps; what has not ended by the deadline (of time.monotonic()) is given up."""
-        for job, outcomes in self._results(sweep, jobs, deadline):
-            yield job, outcomes or [_lost() for _ in job.rows]
-
-    def _results(
-        self, function: Callable[[J], R], jobs: Sequence[J], end: float | None
-    ) -> Iterator[tuple[J, R | None]]:
-        """None for one that takes workers down."""
+    def results(self, function: Callable[[J], R], jobs: Sequence[J], end: float | None) -> Iterator[tuple[J, R | None]]:
+        """None for one that takes workers down; what has not ended by `end` (of time.monotonic()) is given up."""
         from distributed import CancelledError, KilledWorker, as_completed
 
         futures = {self.client.submit(function, job, pure=False): job for job in jobs}
@@ -163,5 +155,5 @@ def _say_who_is_back(alone: list[float]) -> None:
         print("  a worker is there again", flush=True)
 
 
-def _lost() -> Outcome:
+def lost() -> Outcome:
     return Outcome("crash", f"took {LOST_WORKERS} workers down")

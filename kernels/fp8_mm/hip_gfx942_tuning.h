@@ -1,5 +1,5 @@
 // One row a shape of amd-fp8-mm; none was measured: no MI300X was at hand.
-// Rows with a time were chosen by the emulated card's time model, by `python -m forge.tune.tables` (docs/tuning.md) or by
+// Rows with a time were chosen by the emulated card's time model, by `python -m lab.tuning_tables` (docs/tuning.md) or by
 // samples as it takes them; the time is what the row takes in lab/fp8_mm_against_peers.py.
 // The others are of an earlier, coarser model and have not been tried since.
 #pragma once

@@ -1,7 +1,7 @@
 """One row a shape (m, n, k of a rank). BLOCK_M 0: chosen by the model in kernels/common/gemm_choice.py.
 
 None was measured: no MI300X was at hand. Rows with a time were chosen by it: the emulated card's time model without
-its links, by `python -m forge.tune.tables` (docs/tuning.md). The others are gemm_choice.py's for 8 ranks, which does
+its links, by `python -m lab.tuning_tables` (docs/tuning.md). The others are gemm_choice.py's for 8 ranks, which does
 not know that own tiles of 256 x 256 are half as high, which evens out the last round: (8192, 8192) has them for that.
 """
 

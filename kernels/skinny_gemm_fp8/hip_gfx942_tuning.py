@@ -1,7 +1,7 @@
 """One row a weight shape; m is the rows of a as they are padded, 16 or 32. BLOCKS: of 16 columns, in a workgroup's tile;
 WAVES: of a workgroup; SPLIT_K: slices of k.
 
-Chosen by the time model, `python -m forge.tune.tables`, not measured: no MI300X was at hand. The weight's bytes are the
+Chosen by the time model, `python -m lab.tuning_tables`, not measured: no MI300X was at hand. The weight's bytes are the
 bound. A slice of k takes 1.5 us at the end, which pays for 32 rows of n = 2304 alone: 144 workgroups leave half of the CUs idle.
 """
 

@@ -1,6 +1,6 @@
 """One row a weight shape; m is the rows of a as they are padded, 16 or 32. None was measured: no MI300X was at hand.
 
-Chosen by the emulated card's time model, by `python -m forge.tune.tables` (docs/tuning.md); at n = 13312 one, two and four waves
+Chosen by the emulated card's time model, by `python -m lab.tuning_tables` (docs/tuning.md); at n = 13312 one, two and four waves
 are alike, and two were taken. Every benchmark is bound by the weight's bytes from HBM, so a row has to keep enough of them in
 flight and to add little traffic of its own. The CU that has most of the weight ends last: n = 13312 has 416 tiles, 2 for the
 fullest of 304 CUs and 1.4 in the mean; five slices make them 7 and 6.8. There steps of 256 of k take 59.5 us and steps of 512

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from forge.device.roofline import Roofline
-from forge.tune.modelled import large_tensors_not_drawn
 from lab import whole_submissions
 from lab.mi355x_against_aiter import EMPTY_CALL_US, GEMM_US, on_leaderboards_clock
+from lab.tuning_tables.modelled import large_tensors_not_drawn
 from lab.whole_submissions import CARD, LibraryTime, print_table
 
 LAUNCH_US = CARD.launch_us

@@ -338,10 +338,10 @@ def test_a_cluster_without_workers_ends_the_command_after_a_while(
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as own:
         with distributed.Client(own) as client:
             with pytest.raises(ClusterError, match="no worker for 0.01 min; trials so far are kept"):
-                list(Cluster(client)._results(abs, [-1, -2], None))
+                list(Cluster(client).results(abs, [-1, -2], None))
             assert capsys.readouterr().out.count("no worker is left") == 1
             own.scale(1)
-            assert sorted(Cluster(client)._results(abs, [-1, -2], None)) == [(-2, 2), (-1, 1)]
+            assert sorted(Cluster(client).results(abs, [-1, -2], None)) == [(-2, 2), (-1, 1)]
 
 
 def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:

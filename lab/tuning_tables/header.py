@@ -13,7 +13,7 @@ from typing import Any
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, Table
 from forge.task.problem import Case
-from forge.tune.modelled import ROW_VARIABLE
+from lab.tuning_tables.modelled import ROW_VARIABLE
 
 KEY = ("m", "n", "k")
 _ROW = re.compile(r"^ *\{((?: *\d+,){3})([^{}\n]*)\},.*$", re.MULTILINE)

@@ -1,7 +1,8 @@
-"""Makes the emulated cards' tuning tables anew by the time model: python -m forge.tune.tables [PROBLEM ...].
+"""Makes the emulated cards' tuning tables anew by the time model: python -m lab.tuning_tables [PROBLEM ...].
 
-Offline, under the leaderboard's Triton: rows are modelled as modelled.py does it, on a Dask cluster (cluster.py), and
-kept in a journal, which is a trials log of all tables together. docs/tuning.md says what is tried.
+Offline, under the leaderboard's Triton: rows are modelled as modelled.py does it, on a Dask cluster
+(forge/tune/cluster.py), and kept in a journal, which is a trials log of all tables together. README.md says what is
+tried.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from forge.generate.tuning import NewRow, Table, read_table, table_path, with_ro
 from forge.judge import compilers
 from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
 from forge.task.problem import ROOT, Case, Problem, find_problem, own_entries
-from forge.tune import header
-from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers
+from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers, lost
 from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
-from forge.tune.modelled import Sweep
 from forge.tune.search import Row, beats, outwards
 from forge.tune.trial import Outcome
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
+from lab.tuning_tables import header
+from lab.tuning_tables.modelled import Sweep, sweep
 
 CLOCK = "modelled"
 OTHERS = 4  # rows of the table's other shapes, tried first as whole rows
@@ -184,8 +185,8 @@ class CaseSearch:
         ]
         if deadline is not None and time.monotonic() > deadline:
             return
-        for job, outcomes in where.swept(sweeps, deadline):
-            for row, outcome in zip(job.rows, outcomes):
+        for job, outcomes in where.results(sweep, sweeps, deadline):
+            for row, outcome in zip(job.rows, outcomes or [lost() for _ in job.rows]):
                 self.note(row, outcome)
 
     def note(self, row: Row, outcome: Outcome) -> None:
@@ -249,7 +250,7 @@ def finish(table: TuningTable, log: TrialsLog, root: Path, write: bool) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    p = Parser(prog="python -m forge.tune.tables", description="Make tuning tables anew by the time model, offline.")
+    p = Parser(prog="python -m lab.tuning_tables", description="Make tuning tables anew by the time model, offline.")
     p.add_argument("problems", metavar="PROBLEM", nargs="*", help="leaderboard names, in this order (default: all)")
     p.add_argument("--variant", metavar="V", help="only this variant of each")
     where = p.add_mutually_exclusive_group()
@@ -266,7 +267,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     try:
         return _main(parser().parse_args(argv), root)
     except (ClusterError, GenerationError, TrialsLogError, TuningError, *BAD_INPUT) as error:
-        print(f"forge.tune.tables: {error}", file=sys.stderr)
+        print(f"tuning_tables: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print("stopped: call again to go on", file=sys.stderr)

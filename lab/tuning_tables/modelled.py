@@ -4,7 +4,7 @@ A case takes seconds where judging it takes minutes, so a table can be made anew
 tests execute every row of a table. Of several ranks rank 0 is modelled without its links; its peers have all
 signalled already.
 
-Rows are tried in a process of its own for each submission, started as `python -m forge.tune.modelled`: it takes
+Rows are tried in a process of its own for each submission, started as `python -m lab.tuning_tables.modelled`: it takes
 requests as JSON lines, and answers each row with a line.
 """
 
@@ -98,7 +98,7 @@ class Child:
         environment["PYTHONPATH"] = os.pathsep.join([*path, str(ROOT)])
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "forge.tune.modelled", job.problem],
+            [sys.executable, "-W", "ignore", "-m", "lab.tuning_tables.modelled", job.problem],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             preexec_fn=die_with_parent,
         )  # fmt: skip

@@ -13,10 +13,11 @@ import torch
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, Table, read_table
 from forge.task.problem import find_problem
-from forge.tune import header, modelled, tables
-from forge.tune.modelled import Child, Sweep, sweep
 from forge.tune.trial import Outcome
 from forge.tune.trials_log import TrialsLog
+from lab.tuning_tables import __main__ as tables
+from lab.tuning_tables import header, modelled
+from lab.tuning_tables.modelled import Child, Sweep, sweep
 from tests.support.evaltools import ROOT
 
 CASE = {"m": 64, "n": 128, "k": 256, "seed": 1}
@@ -37,10 +38,12 @@ class Here:
     def workers(self) -> int:
         return 1
 
-    def swept(self, jobs: Sequence[Sweep], deadline: float | None) -> Iterator[tuple[Sweep, list[Outcome]]]:
+    def results(
+        self, function: Any, jobs: Sequence[Sweep], deadline: float | None
+    ) -> Iterator[tuple[Sweep, list[Outcome]]]:
         for job in jobs:
             self.rows += job.rows
-            yield job, sweep(job)
+            yield job, function(job)
 
 
 @pytest.fixture(autouse=True)
