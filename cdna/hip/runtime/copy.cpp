@@ -127,62 +127,37 @@ static hipError_t fill(hipStream_t stream, void* to, u32 value, u32 value_bytes,
   return submit(stream, o);
 }
 
+// A call that waits, on the null queue, and the one that does not, behind what a queue `s` has.
+#define COPIES(NAME, PARAMETERS, ...) \
+  hipError_t NAME(OF PARAMETERS) {    \
+    hipStream_t s = nullptr;          \
+    CALL(waited(s, __VA_ARGS__));     \
+  }                                   \
+  hipError_t NAME##Async(OF PARAMETERS, hipStream_t s) { CALL(__VA_ARGS__); }
+// The null queue has done what it is told when a call returns: a fill of it waits for nothing.
+#define FILLS(NAME, PARAMETERS, ...)                                   \
+  hipError_t NAME(OF PARAMETERS) { CALL(fill(nullptr, __VA_ARGS__)); } \
+  hipError_t NAME##Async(OF PARAMETERS, hipStream_t s) { CALL(fill(s, __VA_ARGS__)); }
+
 extern "C" {
-hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hipMemcpyKind kind) {
-  CALL(waited(nullptr, copy(nullptr, to, from, bytes, kind)));
-}
-hipError_t hipMemcpyAsync(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
-  CALL(copy(s, to, from, bytes, kind));
-}
+COPIES(hipMemcpy, (void* to, const void* from, size_t bytes, hipMemcpyKind kind), copy(s, to, from, bytes, kind))
 hipError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, hipMemcpyKind kind, hipStream_t s) {
   CALL(waited(s, copy(s, to, from, bytes, kind)));
 }
-hipError_t hipMemcpyHtoD(hipDeviceptr_t to, const void* from, size_t bytes) {
-  CALL(waited(nullptr, copy(nullptr, to, from, bytes)));
-}
-hipError_t hipMemcpyDtoH(void* to, hipDeviceptr_t from, size_t bytes) {
-  CALL(waited(nullptr, copy(nullptr, to, from, bytes)));
-}
-hipError_t hipMemcpyDtoD(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes) {
-  CALL(waited(nullptr, copy(nullptr, to, from, bytes)));
-}
-hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, const void* from, size_t bytes, hipStream_t s) {
-  CALL(copy(s, to, from, bytes));
-}
-hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_t bytes, hipStream_t s) {
-  CALL(copy(s, to, from, bytes));
-}
-hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes, hipStream_t s) {
-  CALL(copy(s, to, from, bytes));
-}
-hipError_t hipMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
-  CALL(!valid_device(to_device) || !valid_device(from_device) ? hipErrorInvalidDevice
-                                                              : waited(nullptr, copy(nullptr, to, from, bytes)));
-}
-hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, hipStream_t s) {
-  CALL(!valid_device(to_device) || !valid_device(from_device) ? hipErrorInvalidDevice : copy(s, to, from, bytes));
-}
-hipError_t hipMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                       hipMemcpyKind kind) {
-  CALL(waited(nullptr, copy2d(nullptr, to, to_pitch, from, from_pitch, width, height, kind)));
-}
-hipError_t hipMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                            hipMemcpyKind kind, hipStream_t s) {
-  CALL(copy2d(s, to, to_pitch, from, from_pitch, width, height, kind));
-}
-hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) { CALL(waited(nullptr, param2d(nullptr, p))); }
-hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) { CALL(param2d(s, p)); }
-hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) {
-  CALL(p ? waited(nullptr, copy3d(nullptr, p, p->kind)) : hipErrorInvalidValue);
-}
-hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) {
-  CALL(p ? copy3d(s, p, p->kind) : hipErrorInvalidValue);
-}
-hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* p) { CALL(waited(nullptr, copy3d(nullptr, p))); }
-hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D* p, hipStream_t s) { CALL(copy3d(s, p)); }
+COPIES(hipMemcpyHtoD, (hipDeviceptr_t to, const void* from, size_t bytes), copy(s, to, from, bytes))
+COPIES(hipMemcpyDtoH, (void* to, hipDeviceptr_t from, size_t bytes), copy(s, to, from, bytes))
+COPIES(hipMemcpyDtoD, (hipDeviceptr_t to, hipDeviceptr_t from, size_t bytes), copy(s, to, from, bytes))
+COPIES(hipMemcpyPeer, (void* to, int to_device, const void* from, int from_device, size_t bytes),
+       valid_device(to_device) && valid_device(from_device) ? copy(s, to, from, bytes) : hipErrorInvalidDevice)
+COPIES(hipMemcpy2D,
+       (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+        hipMemcpyKind kind),
+       copy2d(s, to, to_pitch, from, from_pitch, width, height, kind))
+COPIES(hipMemcpyParam2D, (const hip_Memcpy2D* p), param2d(s, p))
+COPIES(hipMemcpy3D, (const hipMemcpy3DParms* p), p ? copy3d(s, p, p->kind) : hipErrorInvalidValue)
+COPIES(hipDrvMemcpy3D, (const HIP_MEMCPY3D* p), copy3d(s, p))
+COPIES(hipMemcpy3DPeer, (hipMemcpy3DPeerParms * p), copy3d_peer(s, p))
 hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* p) { return hipMemcpyParam2D(p); }
-hipError_t hipMemcpy3DPeer(hipMemcpy3DPeerParms* p) { CALL(waited(nullptr, copy3d_peer(nullptr, p))); }
-hipError_t hipMemcpy3DPeerAsync(hipMemcpy3DPeerParms* p, hipStream_t s) { CALL(copy3d_peer(s, p)); }
 hipError_t hipMemcpyBatchAsync(void** to, void** from, size_t* bytes, size_t n, hipMemcpyAttributes*, size_t*, size_t,
                                size_t* failed, hipStream_t s) {
   ENTER;
@@ -204,66 +179,23 @@ hipError_t hipGetSymbolSize(size_t* bytes, const void* symbol) {
   void* address;
   return done(bytes ? symbol_address(symbol, current_device(), &address, bytes) : hipErrorInvalidValue);
 }
-hipError_t hipMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind) {
-  CALL(waited(nullptr, symbol_copy(nullptr, symbol, true, (void*)from, bytes, offset, kind)));
-}
-hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind,
-                                  hipStream_t s) {
-  CALL(symbol_copy(s, symbol, true, (void*)from, bytes, offset, kind));
-}
-hipError_t hipMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind) {
-  CALL(waited(nullptr, symbol_copy(nullptr, symbol, false, to, bytes, offset, kind)));
-}
-hipError_t hipMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind,
-                                    hipStream_t s) {
-  CALL(symbol_copy(s, symbol, false, to, bytes, offset, kind));
-}
+COPIES(hipMemcpyToSymbol, (const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind kind),
+       symbol_copy(s, symbol, true, (void*)from, bytes, offset, kind))
+COPIES(hipMemcpyFromSymbol, (void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind kind),
+       symbol_copy(s, symbol, false, to, bytes, offset, kind))
 
-hipError_t hipMemset(void* to, int value, size_t bytes) { CALL(fill(nullptr, to, (u8)value, 1, bytes)); }
-hipError_t hipMemsetAsync(void* to, int value, size_t bytes, hipStream_t s) { CALL(fill(s, to, (u8)value, 1, bytes)); }
-hipError_t hipMemsetD8(hipDeviceptr_t to, unsigned char value, size_t n) { CALL(fill(nullptr, to, value, 1, n)); }
-hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t n, hipStream_t s) {
-  CALL(fill(s, to, value, 1, n));
-}
-hipError_t hipMemsetD16(hipDeviceptr_t to, unsigned short value, size_t n) { CALL(fill(nullptr, to, value, 2, 2 * n)); }
-hipError_t hipMemsetD16Async(hipDeviceptr_t to, unsigned short value, size_t n, hipStream_t s) {
-  CALL(fill(s, to, value, 2, 2 * n));
-}
-hipError_t hipMemsetD32(hipDeviceptr_t to, int value, size_t n) { CALL(fill(nullptr, to, value, 4, 4 * n)); }
-hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t n, hipStream_t s) {
-  CALL(fill(s, to, value, 4, 4 * n));
-}
-hipError_t hipMemsetD2D8(hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height) {
-  CALL(fill(nullptr, to, value, 1, width, height, pitch));
-}
-hipError_t hipMemsetD2D8Async(hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height,
-                              hipStream_t s) {
-  CALL(fill(s, to, value, 1, width, height, pitch));
-}
-hipError_t hipMemsetD2D16(hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height) {
-  CALL(fill(nullptr, to, value, 2, 2 * width, height, pitch));
-}
-hipError_t hipMemsetD2D16Async(hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height,
-                               hipStream_t s) {
-  CALL(fill(s, to, value, 2, 2 * width, height, pitch));
-}
-hipError_t hipMemsetD2D32(hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height) {
-  CALL(fill(nullptr, to, value, 4, 4 * width, height, pitch));
-}
-hipError_t hipMemsetD2D32Async(hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height,
-                               hipStream_t s) {
-  CALL(fill(s, to, value, 4, 4 * width, height, pitch));
-}
-hipError_t hipMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
-  CALL(fill(nullptr, to, (u8)value, 1, width, height, pitch));
-}
-hipError_t hipMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height, hipStream_t s) {
-  CALL(fill(s, to, (u8)value, 1, width, height, pitch));
-}
-hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent e) {
-  CALL(fill(nullptr, p.ptr, (u8)value, 1, e.width, e.height, p.pitch, e.depth, p.pitch * p.ysize));
-}
-hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent e, hipStream_t s) {
-  CALL(fill(s, p.ptr, (u8)value, 1, e.width, e.height, p.pitch, e.depth, p.pitch * p.ysize));
-}
+FILLS(hipMemset, (void* to, int value, size_t bytes), to, (u8)value, 1, bytes)
+FILLS(hipMemsetD8, (hipDeviceptr_t to, unsigned char value, size_t n), to, value, 1, n)
+FILLS(hipMemsetD16, (hipDeviceptr_t to, unsigned short value, size_t n), to, value, 2, 2 * n)
+FILLS(hipMemsetD32, (hipDeviceptr_t to, int value, size_t n), to, value, 4, 4 * n)
+FILLS(hipMemsetD2D8, (hipDeviceptr_t to, size_t pitch, unsigned char value, size_t width, size_t height), to, value, 1,
+      width, height, pitch)
+FILLS(hipMemsetD2D16, (hipDeviceptr_t to, size_t pitch, unsigned short value, size_t width, size_t height), to, value,
+      2, 2 * width, height, pitch)
+FILLS(hipMemsetD2D32, (hipDeviceptr_t to, size_t pitch, unsigned value, size_t width, size_t height), to, value, 4,
+      4 * width, height, pitch)
+FILLS(hipMemset2D, (void* to, size_t pitch, int value, size_t width, size_t height), to, (u8)value, 1, width, height,
+      pitch)
+FILLS(hipMemset3D, (hipPitchedPtr p, int value, hipExtent e), p.ptr, (u8)value, 1, e.width, e.height, p.pitch, e.depth,
+      p.pitch* p.ysize)
 }

@@ -112,19 +112,20 @@ extern "C" {
   hipError_t error = MAKE; \
   return done(error == hipSuccess ? replace_in(e, node, o) : error)
 
+// The three calls that make a node of parameters: a new one, or one of a graph, or of what an executable made of it.
+#define NODE_CALLS(ADD, SET, SET_IN, PARAMETERS, MAKE)                   \
+  hipError_t ADD(NEEDS, OF PARAMETERS) { ADDING(MAKE); }                 \
+  hipError_t SET(hipGraphNode_t node, OF PARAMETERS) { CHANGING(MAKE); } \
+  hipError_t SET_IN(hipGraphExec_t e, hipGraphNode_t node, OF PARAMETERS) { CHANGING_IN(MAKE); }
+
 hipError_t hipGraphAddNode(NEEDS, hipGraphNodeParams* p) { ADDING(any_operation(p, &o)); }
 hipError_t hipGraphNodeSetParams(hipGraphNode_t node, hipGraphNodeParams* p) { CHANGING(changed_operation(p, &o)); }
 hipError_t hipGraphExecNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, hipGraphNodeParams* p) {
   CHANGING_IN(changed_operation(p, &o));
 }
 
-hipError_t hipGraphAddKernelNode(NEEDS, const hipKernelNodeParams* p) { ADDING(kernel_operation(p, &o)); }
-hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
-  CHANGING(kernel_operation(p, &o));
-}
-hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipKernelNodeParams* p) {
-  CHANGING_IN(kernel_operation(p, &o));
-}
+NODE_CALLS(hipGraphAddKernelNode, hipGraphKernelNodeSetParams, hipGraphExecKernelNodeSetParams,
+           (const hipKernelNodeParams* p), kernel_operation(p, &o))
 hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* p) {
   READING(DO_KERNEL, p);
   const KernelCall& c = node->operation.kernel;
@@ -155,13 +156,8 @@ hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t from, hipGraphNode_t 
   return done(hipSuccess);
 }
 
-hipError_t hipGraphAddMemsetNode(NEEDS, const hipMemsetParams* p) { ADDING(memset_operation(p, &o)); }
-hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* p) {
-  CHANGING(memset_operation(p, &o));
-}
-hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p) {
-  CHANGING_IN(memset_operation(p, &o));
-}
+NODE_CALLS(hipGraphAddMemsetNode, hipGraphMemsetNodeSetParams, hipGraphExecMemsetNodeSetParams,
+           (const hipMemsetParams* p), memset_operation(p, &o))
 hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) {
   READING(DO_FILL, p);
   const FillCall& f = node->operation.fill;
@@ -215,67 +211,27 @@ hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* p) 
   p->Depth = c.depth;
   return done(hipSuccess);
 }
-hipError_t hipGraphAddMemcpyNode1D(NEEDS, void* to, const void* from, size_t bytes, hipMemcpyKind) {
-  ADDING(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* to, const void* from, size_t bytes, hipMemcpyKind) {
-  CHANGING(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t e, hipGraphNode_t node, void* to, const void* from,
-                                             size_t bytes, hipMemcpyKind) {
-  CHANGING_IN(memcpy1d_operation(to, from, bytes, &o));
-}
-hipError_t hipGraphAddMemcpyNodeToSymbol(NEEDS, const void* symbol, const void* from, size_t bytes, size_t offset,
-                                         hipMemcpyKind) {
-  ADDING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
-}
-hipError_t hipGraphAddMemcpyNodeFromSymbol(NEEDS, void* to, const void* symbol, size_t bytes, size_t offset,
-                                           hipMemcpyKind) {
-  ADDING(symbol_operation(symbol, false, to, bytes, offset, &o));
-}
-hipError_t hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, const void* symbol, const void* from, size_t bytes,
-                                               size_t offset, hipMemcpyKind) {
-  CHANGING(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
-}
-hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void* to, const void* symbol, size_t bytes,
-                                                 size_t offset, hipMemcpyKind) {
-  CHANGING(symbol_operation(symbol, false, to, bytes, offset, &o));
-}
-hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t e, hipGraphNode_t node, const void* symbol,
-                                                   const void* from, size_t bytes, size_t offset, hipMemcpyKind) {
-  CHANGING_IN(symbol_operation(symbol, true, (void*)from, bytes, offset, &o));
-}
-hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t e, hipGraphNode_t node, void* to,
-                                                     const void* symbol, size_t bytes, size_t offset, hipMemcpyKind) {
-  CHANGING_IN(symbol_operation(symbol, false, to, bytes, offset, &o));
-}
-hipError_t hipGraphAddHostNode(NEEDS, const hipHostNodeParams* p) { ADDING(host_operation(p, &o)); }
-hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* p) {
-  CHANGING(host_operation(p, &o));
-}
-hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipHostNodeParams* p) {
-  CHANGING_IN(host_operation(p, &o));
-}
+NODE_CALLS(hipGraphAddMemcpyNode1D, hipGraphMemcpyNodeSetParams1D, hipGraphExecMemcpyNodeSetParams1D,
+           (void* to, const void* from, size_t bytes, hipMemcpyKind), memcpy1d_operation(to, from, bytes, &o))
+NODE_CALLS(hipGraphAddMemcpyNodeToSymbol, hipGraphMemcpyNodeSetParamsToSymbol, hipGraphExecMemcpyNodeSetParamsToSymbol,
+           (const void* symbol, const void* from, size_t bytes, size_t offset, hipMemcpyKind),
+           symbol_operation(symbol, true, (void*)from, bytes, offset, &o))
+NODE_CALLS(hipGraphAddMemcpyNodeFromSymbol, hipGraphMemcpyNodeSetParamsFromSymbol,
+           hipGraphExecMemcpyNodeSetParamsFromSymbol,
+           (void* to, const void* symbol, size_t bytes, size_t offset, hipMemcpyKind),
+           symbol_operation(symbol, false, to, bytes, offset, &o))
+NODE_CALLS(hipGraphAddHostNode, hipGraphHostNodeSetParams, hipGraphExecHostNodeSetParams, (const hipHostNodeParams* p),
+           host_operation(p, &o))
 hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* p) {
   READING(DO_HOST, p);
   *p = {node->operation.host.function, node->operation.host.data};
   return done(hipSuccess);
 }
 hipError_t hipGraphAddEmptyNode(NEEDS) { CALL(add(out, g, needs, n, operation(DO_NOTHING))); }
-hipError_t hipGraphAddEventRecordNode(NEEDS, hipEvent_t event) { ADDING(event_operation(DO_RECORD, event, &o)); }
-hipError_t hipGraphEventRecordNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
-  CHANGING(event_operation(DO_RECORD, event, &o));
-}
-hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t e, hipGraphNode_t node, hipEvent_t event) {
-  CHANGING_IN(event_operation(DO_RECORD, event, &o));
-}
-hipError_t hipGraphAddEventWaitNode(NEEDS, hipEvent_t event) { ADDING(event_operation(DO_WAIT, event, &o)); }
-hipError_t hipGraphEventWaitNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
-  CHANGING(event_operation(DO_WAIT, event, &o));
-}
-hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t e, hipGraphNode_t node, hipEvent_t event) {
-  CHANGING_IN(event_operation(DO_WAIT, event, &o));
-}
+NODE_CALLS(hipGraphAddEventRecordNode, hipGraphEventRecordNodeSetEvent, hipGraphExecEventRecordNodeSetEvent,
+           (hipEvent_t event), event_operation(DO_RECORD, event, &o))
+NODE_CALLS(hipGraphAddEventWaitNode, hipGraphEventWaitNodeSetEvent, hipGraphExecEventWaitNodeSetEvent,
+           (hipEvent_t event), event_operation(DO_WAIT, event, &o))
 hipError_t hipGraphEventRecordNodeGetEvent(hipGraphNode_t node, hipEvent_t* out) {
   READING(DO_RECORD, out);
   GIVE(out, node->operation.record.event);

@@ -44,6 +44,7 @@ hipError_t done(hipError_t);
 #define CALL(RESULT) \
   ENTER;             \
   return done(RESULT)
+#define OF(...) __VA_ARGS__  // a list of parameters that a macro was given in parentheses
 // A call that gives a value: where there is one to be written; of a device; of a stream `handle`, which is `s` then.
 #define GIVE(OUT, VALUE)                       \
   if (!OUT) return done(hipErrorInvalidValue); \

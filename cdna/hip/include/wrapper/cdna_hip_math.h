@@ -282,5 +282,3 @@ CDNA_PROMOTE(min)
 __attribute__((host)) inline static int min(int x, int y) { return x < y ? x : y; }
 __attribute__((host)) inline static int max(int x, int y) { return x < y ? y : x; }
 #undef CDNA_PRIVATE
-#undef CDNA_INTEGRAL
-#undef CDNA_MIXED

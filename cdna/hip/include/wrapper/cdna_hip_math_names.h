@@ -1,4 +1,4 @@
-// Declares the device mathematics functions, in the global namespace and in std.
+// The device mathematics functions, in the global namespace and in std.
 //
 // Must come before <cmath>. The standard library's own overloads are constexpr, and clang makes a constexpr function
 // callable from device code unless a __device__ function of the same signature was declared before it. Their bodies
@@ -20,73 +20,7 @@
 #define CDNA_MATH_CLASS(X) X(isfinite) X(isinf) X(isnan) X(isnormal) X(signbit)
 #define CDNA_MATH_COMPARE(X) \
   X(isgreater) X(isgreaterequal) X(isless) X(islessequal) X(islessgreater) X(isunordered)
-
-#define CDNA_DECLARE(name)          \
-  CDNA_DEVICE double name(double);  \
-  CDNA_DEVICE float name(float);    \
-  CDNA_DEVICE float name##f(float);
-CDNA_MATH_UNARY(CDNA_DECLARE)
-#undef CDNA_DECLARE
-
-#define CDNA_DECLARE(name)                 \
-  CDNA_DEVICE double name(double, double); \
-  CDNA_DEVICE float name(float, float);    \
-  CDNA_DEVICE float name##f(float, float);
-CDNA_MATH_BINARY(CDNA_DECLARE)
-#undef CDNA_DECLARE
-
-#define CDNA_DECLARE(type, name)  \
-  CDNA_DEVICE type name(double);  \
-  CDNA_DEVICE type name(float);   \
-  CDNA_DEVICE type name##f(float);
-CDNA_MATH_TO_INTEGER(CDNA_DECLARE)
-#undef CDNA_DECLARE
-
-#define CDNA_DECLARE(name)       \
-  CDNA_DEVICE bool name(double); \
-  CDNA_DEVICE bool name(float);
-CDNA_MATH_CLASS(CDNA_DECLARE)
-#undef CDNA_DECLARE
-
-#define CDNA_DECLARE(name)               \
-  CDNA_DEVICE bool name(double, double); \
-  CDNA_DEVICE bool name(float, float);
-CDNA_MATH_COMPARE(CDNA_DECLARE)
 // clang-format on
-#undef CDNA_DECLARE
-
-CDNA_DEVICE int abs(int);
-CDNA_DEVICE long abs(long);
-CDNA_DEVICE long long abs(long long);
-CDNA_DEVICE double abs(double);
-CDNA_DEVICE float abs(float);
-CDNA_DEVICE long labs(long);
-CDNA_DEVICE long long llabs(long long);
-CDNA_DEVICE double fma(double, double, double);
-CDNA_DEVICE float fma(float, float, float);
-CDNA_DEVICE float fmaf(float, float, float);
-CDNA_DEVICE double frexp(double, int*);
-CDNA_DEVICE float frexp(float, int*);
-CDNA_DEVICE float frexpf(float, int*);
-CDNA_DEVICE double ldexp(double, int);
-CDNA_DEVICE float ldexp(float, int);
-CDNA_DEVICE float ldexpf(float, int);
-CDNA_DEVICE double modf(double, double*);
-CDNA_DEVICE float modf(float, float*);
-CDNA_DEVICE float modff(float, float*);
-CDNA_DEVICE double nan(const char*);
-CDNA_DEVICE float nanf(const char*);
-CDNA_DEVICE double pow(double, int);
-CDNA_DEVICE float pow(float, int);
-CDNA_DEVICE double remquo(double, double, int*);
-CDNA_DEVICE float remquo(float, float, int*);
-CDNA_DEVICE float remquof(float, float, int*);
-CDNA_DEVICE double scalbln(double, long);
-CDNA_DEVICE float scalbln(float, long);
-CDNA_DEVICE float scalblnf(float, long);
-CDNA_DEVICE double scalbn(double, int);
-CDNA_DEVICE float scalbn(float, int);
-CDNA_DEVICE float scalbnf(float, int);
 
 // Arguments of mixed or integer type count as double, as C++ has it.
 template <bool, class T> struct __cdna_if {};
@@ -95,6 +29,9 @@ template <class T> struct __cdna_if<true, T> {
 };
 #define CDNA_INTEGRAL(T) typename __cdna_if<__is_integral(T), double>::type
 #define CDNA_MIXED(T, U) typename __cdna_if<__is_arithmetic(T) && __is_arithmetic(U) && !__is_same(T, U), double>::type
+
+#include "cdna_hip_math.h"
+
 #define CDNA_PROMOTE(name) \
   template <class T> CDNA_DEVICE CDNA_INTEGRAL(T) name(T x) { return ::name((double)x); }
 // clang-format off
@@ -105,6 +42,8 @@ CDNA_MATH_UNARY(CDNA_PROMOTE)
   template <class T, class U> CDNA_DEVICE CDNA_MIXED(T, U) name(T x, U y) { return ::name((double)x, (double)y); }
 CDNA_MATH_BINARY(CDNA_PROMOTE)
 #undef CDNA_PROMOTE
+#undef CDNA_INTEGRAL
+#undef CDNA_MIXED
 
 // Into std: libstdc++ declares its own there directly, libc++ in an inline namespace.
 #if __has_include(<__config>)

@@ -21,7 +21,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>  // as ROCm's own wrapper brings it
-#include "cdna_hip_math.h"
 #include "cdna_hip_math_in_std.h"
 #include "cdna_hip_memory.h"
 #if __has_include(<__config>)
