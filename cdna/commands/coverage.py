@@ -1,6 +1,6 @@
 """How many instructions of each arch are implemented and tested singly: `python -m cdna coverage`.
 
-Two lists are compared: isa/instructions.txt (what the arch has, see coverage_probe.py, and what tests of single
+Two lists are compared: isa/instructions.txt (what the arch has, and what tests of single
 instructions executed and compared with a definition), and the engine's op table (what is implemented).
 """
 

@@ -15,8 +15,8 @@ from cdna.commands.coverage import coverage, implemented
 from cdna.errors import KernelFault
 from cdna.hip.compile.compilers import package_dir
 from cdna.isa import instructions
-from cdna.testing.coverage_probe import known
 from cdna.testing.snippet import run
+from lab.instruction_table.probe import known
 
 # Instructions that both archs have, that CDNA4 added, and that other families of AMD's GPUs have instead.
 ON_BOTH = ["v_add_f32", "v_mfma_f32_16x16x32_fp8_fp8", "ds_bpermute_b32", "s_bitreplicate_b64_b32", "buffer_wbl2"]
@@ -33,7 +33,7 @@ def test_the_list_tells_archs_apart() -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_assembler_knows_what_is_listed(arch: str) -> None:
-    """`python -m cdna.testing.coverage_probe --check` also looks for names that are not listed, which takes longer."""
+    """`python -m lab.instruction_table.probe --check` also looks for names that are not listed, which takes longer."""
     package = package_dir("ziglang")
     if package is None:
         pytest.skip("needs ziglang")

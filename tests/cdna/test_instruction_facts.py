@@ -18,8 +18,9 @@ from cdna.commands.coverage import implemented
 from cdna.engine.library import engine
 from cdna.errors import CdnaError
 from cdna.isa import Facts, facts_of, instructions, read_table
-from cdna.isa.rows import TABLE, read_rows, write_rows
+from cdna.isa.rows import TABLE, read_rows
 from cdna.testing.snippet import run, split64
+from lab.instruction_table.rows import write_rows
 from tests.support.assembled import program
 from tests.support.checked_launch import found
 

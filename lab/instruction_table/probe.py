@@ -1,7 +1,7 @@
-"""Which instructions an arch has, asked of LLVM's assembler; brings isa/instructions.txt up to date, or checks it.
+"""Which instructions an arch has, asked of LLVM's assembler; brings cdna/isa/instructions.txt up to date, or checks it.
 
-    python -m cdna.testing.coverage_probe           writes what it says into the file
-    python -m cdna.testing.coverage_probe --check   exit code 1, and the differences, if the file says otherwise
+    python -m lab.instruction_table.probe           writes what it says into the file
+    python -m lab.instruction_table.probe --check   exit code 1, and the differences, if the file says otherwise
 
 Candidates are the names in the assembler's own mnemonic tables, of every AMD GPU that LLVM knows. A candidate that
 stands alone on a line is one of three things to the assembler: an `invalid instruction`, an `instruction not supported
@@ -18,12 +18,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..binary.decode import base_mnemonic
-from ..cards import ARCHS
-from ..errors import CdnaError, ToolchainError
-from ..hip.compile.compilers import environment, package_dir
-from ..isa import instructions
-from ..isa.rows import archs_text, read_rows, write_rows
+from cdna.binary.decode import base_mnemonic
+from cdna.cards import ARCHS
+from cdna.errors import CdnaError, ToolchainError
+from cdna.hip.compile.compilers import environment, package_dir
+from cdna.isa import instructions
+from cdna.isa.rows import read_rows
+from lab.instruction_table.rows import archs_text, write_rows
 
 # LLVM's AsmMatcher writes each mnemonic after a byte that holds its length. A length of 48 or more is itself a digit
 # or letter, so that a match may start with one: every position is tried, and the length decides.
@@ -97,7 +98,7 @@ def update(table: dict[str, set[str]]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Rewrite or check the list; the exit code."""
-    parser = argparse.ArgumentParser(prog="cdna.testing.coverage_probe", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="lab.instruction_table.probe", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     arguments = parser.parse_args(argv)
     try:

@@ -1,7 +1,7 @@
 """Marks in cdna/isa/instructions.txt what has been tested: runs the tests of single instructions and notes what they
 executed.
 
-    python tests/support/record_coverage.py
+    python -m lab.instruction_table.record
 
 These tests compare an instruction's results with a definition of their own. Only what ran in a snippet counts: tests
 of whole kernels and programs say nothing about one instruction.
@@ -15,6 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cdna.isa import instructions
+from cdna.isa.rows import read_rows
+from lab.instruction_table.rows import archs_text, write_rows
+
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = "valu modifiers salu memory lds atomics dot low_precision matrix scalar_memory singles"
 FILES = [f"tests/cdna/test_{family}.py" for family in FAMILIES.split()]
@@ -22,10 +26,6 @@ FILES = [f"tests/cdna/test_{family}.py" for family in FAMILIES.split()]
 
 def main() -> int:
     """Run, and mark where every test passed; pytest's exit code."""
-    sys.path.insert(0, str(ROOT))
-    from cdna.isa import instructions
-    from cdna.isa.rows import archs_text, read_rows, write_rows
-
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "executed.txt"
         code = subprocess.call(
@@ -34,7 +34,7 @@ def main() -> int:
             env={**os.environ, "CDNA_COVERAGE_FILE": str(file)},
         )
         if code:
-            print("record_coverage: a test failed; the table is left as it was", file=sys.stderr)
+            print("record: a test failed; the table is left as it was", file=sys.stderr)
             return code
         table: dict[str, set[str]] = {}
         for line in file.read_text().splitlines():
