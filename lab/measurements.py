@@ -2,27 +2,23 @@
 """Writes the tables of README.md and docs/ from their data, or all results as one page; --check only compares.
 
 A result is one table: what was measured, on what machine, with which versions, by which command. A page names what it
-shows between two comments: `<!-- results: NAME -->`, a file of lab/results, and `<!-- end of results -->`; `<!-- cards:
-PATTERN -->`, the facts of the emulated cards whose names fit, and `<!-- end of cards -->`.
+shows between two comments: `<!-- results: NAME -->`, a file of lab/results, and `<!-- end of results -->`.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import re
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from cdna.cards import Card, cards
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "lab" / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 KINDS = ("measured", "modelled", "emulated")
-SHOWN = re.compile(r"(<!-- (results|cards): (\S+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+SHOWN = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 HEAD = """\
 # Measurements
 
@@ -80,24 +76,13 @@ def page(results: dict[str, Result]) -> str:
     return "\n\n".join([HEAD.rstrip(), *(results[name].section() for name in sorted(results))]) + "\n"
 
 
-def table_of_cards(pattern: str) -> str:
-    """The facts whose names fit: what each is, in the words of `Card`, and its value on each arch's default card."""
-    said = dict(re.findall(r"^    (\w+): \w+(?:  # (.*))?$", Path(inspect.getfile(Card)).read_text(), re.MULTILINE))
-    shown = [card for card in cards().values() if card.model == card.default_model]
-    lines = [["key", "of", *(card.model for card in shown)], ["---"] * (2 + len(shown))]
-    for fact in (fact.name for fact in fields(Card) if re.fullmatch(pattern, fact.name)):
-        lines.append([f"`{fact}`", said[fact], *(f"{getattr(card, fact):,}" for card in shown)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def with_tables(results: dict[str, Result], page: str) -> str:
     """A page as it has to be."""
 
     def shown(found: re.Match[str]) -> str:
-        if found[2] == "results" and found[3] not in results:
-            raise ResultError(f"a page shows the results {found[3]}, and there is no lab/results/{found[3]}.json")
-        table = results[found[3]].table() if found[2] == "results" else table_of_cards(found[3])
-        return f"{found[1]}\n{table}\n\n{found[4]}"
+        if found[2] not in results:
+            raise ResultError(f"a page shows the results {found[2]}, and there is no lab/results/{found[2]}.json")
+        return f"{found[1]}\n{results[found[2]].table()}\n\n{found[3]}"
 
     return SHOWN.sub(shown, page)
 
