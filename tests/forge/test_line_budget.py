@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_353,
+    "cdna": 42_249,
     "docs": 3_875,
     "forge": 24_378,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 42_196,
+    "tests": 42_193,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

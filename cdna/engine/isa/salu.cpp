@@ -8,19 +8,20 @@ static inline u64 b64(Wave& w, const Inst& in) { return scalar64(w, in.src[1]); 
 static inline void out32(Wave& w, const Inst& in, u32 x) { w.s[in.dst[0].reg] = x; }
 static inline void out64(Wave& w, const Inst& in, u64 x) { w.set_s64(in.dst[0].reg, x); }
 
-// One function object per operation: OP32/OP64 write the result and leave SCC, the _SCC forms set SCC =
-// result != 0.
-#define OP(NAME, WIDTH, BODY)                          \
-  static void NAME(Wave& w, const Inst& in) {          \
-    u##WIDTH a = a##WIDTH(w, in), b = b##WIDTH(w, in); \
-    (void)a;                                           \
-    (void)b;                                           \
-    BODY                                               \
+// One function for each operation: its result r, of OUT bits, of the operands a and b, of A and B bits, and then SCC.
+#define HANDLER(NAME, OUT, A, B, EXPR, THEN)     \
+  static void NAME(Wave& w, const Inst& in) {    \
+    [[maybe_unused]] const u##A a = a##A(w, in); \
+    [[maybe_unused]] const u##B b = b##B(w, in); \
+    const u##OUT r = EXPR;                       \
+    out##OUT(w, in, r);                          \
+    THEN;                                        \
   }
-#define OP32(NAME, EXPR) OP(NAME, 32, out32(w, in, EXPR);)
-#define OP64(NAME, EXPR) OP(NAME, 64, out64(w, in, EXPR);)
-#define OP32_SCC(NAME, EXPR) OP(NAME, 32, u32 r = EXPR; out32(w, in, r); w.scc = r != 0;)
-#define OP64_SCC(NAME, EXPR) OP(NAME, 64, u64 r = EXPR; out64(w, in, r); w.scc = r != 0;)
+#define OP32(NAME, EXPR) HANDLER(NAME, 32, 32, 32, EXPR, )
+#define OP64(NAME, EXPR) HANDLER(NAME, 64, 64, 64, EXPR, )
+#define SETS_SCC(NAME, OUT, A, B, EXPR) HANDLER(NAME, OUT, A, B, EXPR, w.scc = r != 0)
+#define OP32_SCC(NAME, EXPR) SETS_SCC(NAME, 32, 32, 32, EXPR)
+#define OP64_SCC(NAME, EXPR) SETS_SCC(NAME, 64, 64, 64, EXPR)
 #define COMPARE(NAME, TYPE, EXPR)                    \
   static void NAME(Wave& w, const Inst& in) {        \
     TYPE a = (TYPE)a32(w, in), b = (TYPE)b32(w, in); \
@@ -39,36 +40,14 @@ static void cmov64(Wave& w, const Inst& in) {
 static void cselect32(Wave& w, const Inst& in) { out32(w, in, w.scc ? a32(w, in) : b32(w, in)); }
 static void cselect64(Wave& w, const Inst& in) { out64(w, in, w.scc ? a64(w, in) : b64(w, in)); }
 
-static void add_u32(Wave& w, const Inst& in) {
-  u64 r = (u64)a32(w, in) + b32(w, in);
-  out32(w, in, r);
-  w.scc = r >> 32;
-}
-static void addc_u32(Wave& w, const Inst& in) {
-  u64 r = (u64)a32(w, in) + b32(w, in) + w.scc;
-  out32(w, in, r);
-  w.scc = r >> 32;
-}
-static void sub_u32(Wave& w, const Inst& in) {
-  u32 a = a32(w, in), b = b32(w, in);
-  out32(w, in, a - b);
-  w.scc = a < b;
-}
-static void subb_u32(Wave& w, const Inst& in) {
-  u32 a = a32(w, in), b = b32(w, in), c = w.scc;
-  out32(w, in, a - b - c);
-  w.scc = (u64)a < (u64)b + c;
-}
-static void add_i32(Wave& w, const Inst& in) {
-  i32 r;
-  w.scc = __builtin_add_overflow((i32)a32(w, in), (i32)b32(w, in), &r);
-  out32(w, in, r);
-}
-static void sub_i32(Wave& w, const Inst& in) {
-  i32 r;
-  w.scc = __builtin_sub_overflow((i32)a32(w, in), (i32)b32(w, in), &r);
-  out32(w, in, r);
-}
+// clang-format off
+HANDLER(add_u32, 32, 32, 32, a + b, w.scc = r < a)
+HANDLER(addc_u32, 32, 32, 32, a + b + w.scc, w.scc = ((u64)a + b + w.scc) >> 32)
+HANDLER(sub_u32, 32, 32, 32, a - b, w.scc = a < b)
+HANDLER(subb_u32, 32, 32, 32, a - b - w.scc, w.scc = (u64)a < (u64)b + w.scc)
+HANDLER(add_i32, 32, 32, 32, a + b, w.scc = ((r ^ a) & (r ^ b)) >> 31)
+HANDLER(sub_i32, 32, 32, 32, a - b, w.scc = ((a ^ b) & (a ^ r)) >> 31)
+// clang-format on
 
 // Register numbers relative to M0.
 template <int DWORDS> static bool in_file(Wave& w, u32 reg) {
@@ -101,11 +80,7 @@ template <bool MIN, bool SIGNED> static void minmax(Wave& w, const Inst& in) {
 OP32(mul_i32, a * b)
 OP32(mul_hi_u32, (u64)a * b >> 32)
 OP32(mul_hi_i32, (u32)((i64)(i32)a * (i32)b >> 32))
-template <int SHIFT> static void lshl_add(Wave& w, const Inst& in) {
-  u64 r = ((u64)a32(w, in) << SHIFT) + b32(w, in);
-  out32(w, in, r);
-  w.scc = (r >> 32) != 0;
-}
+template <int SHIFT> HANDLER(lshl_add, 32, 32, 32, (a << SHIFT) + b, w.scc = (((u64)a << SHIFT) + b) >> 32 != 0)
 
 OP32_SCC(and32, a & b) OP32_SCC(or32, a | b) OP32_SCC(xor32, a ^ b) OP32_SCC(andn2_32, a & ~b)
 OP32_SCC(orn2_32, a | ~b)
@@ -114,103 +89,37 @@ OP64_SCC(and64, a & b) OP64_SCC(or64, a | b) OP64_SCC(xor64, a ^ b) OP64_SCC(and
 OP64_SCC(orn2_64, a | ~b)
 OP64_SCC(nand64, ~(a & b)) OP64_SCC(nor64, ~(a | b)) OP64_SCC(xnor64, ~(a ^ b)) OP64_SCC(not64, ~a)
 OP32_SCC(lshl32, a << (b & 31)) OP32_SCC(lshr32, a >> (b & 31)) OP32_SCC(ashr32, (u32)((i32)a >> (b & 31)))
-    // clang-format on
-    static void lshl64(Wave& w, const Inst& in) {
-  u64 r = a64(w, in) << (b32(w, in) & 63);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
-static void lshr64(Wave& w, const Inst& in) {
-  u64 r = a64(w, in) >> (b32(w, in) & 63);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
-static void ashr64(Wave& w, const Inst& in) {
-  u64 r = (u64)((i64)a64(w, in) >> (b32(w, in) & 63));
-  out64(w, in, r);
-  w.scc = r != 0;
-}
-// clang-format off
+SETS_SCC(lshl64, 64, 64, 32, a << (b & 63)) SETS_SCC(lshr64, 64, 64, 32, a >> (b & 63))
+SETS_SCC(ashr64, 64, 64, 32, (u64)((i64)a >> (b & 63)))
 OP32(bfm32, ((1u << (a & 31)) - 1) << (b & 31))
 OP64(bfm64, ((1ull << (a & 63)) - 1) << (b & 63))
-// clang-format on
-static u64 field(u64 x, u32 b, int bits, bool sign) {
+    // clang-format on
+    static u64 field(u64 x, u32 b, int bits, bool sign) {
   u32 offset = b & (bits - 1), width = b >> 16 & 0x7f;
   if (width == 0) return 0;
   if (offset + width > (u32)bits) width = bits - offset;
   u64 r = x >> offset & (width >= 64 ? ~0ull : (1ull << width) - 1);
   return sign && width < 64 && (r >> (width - 1) & 1) ? r | ~0ull << width : r;
 }
-static void bfe_u32(Wave& w, const Inst& in) {
-  u32 r = field(a32(w, in), b32(w, in), 32, false);
-  out32(w, in, r);
-  w.scc = r != 0;
-}
-static void bfe_i32(Wave& w, const Inst& in) {
-  u32 r = field(a32(w, in), b32(w, in), 32, true);
-  out32(w, in, r);
-  w.scc = r != 0;
-}
-static void bfe_u64(Wave& w, const Inst& in) {
-  u64 r = field(a64(w, in), b32(w, in), 64, false);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
-static void bfe_i64(Wave& w, const Inst& in) {
-  u64 r = field(a64(w, in), b32(w, in), 64, true);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
+static u32 leading(u64 x, int bits) { return x ? __builtin_clzll(x) - (64 - bits) : ~0u; }
+static u32 trailing(u64 x) { return x ? __builtin_ctzll(x) : ~0u; }
 
 // clang-format off
+SETS_SCC(bfe_u32, 32, 32, 32, field(a, b, 32, false)) SETS_SCC(bfe_i32, 32, 32, 32, field(a, b, 32, true))
+SETS_SCC(bfe_u64, 64, 64, 32, field(a, b, 64, false)) SETS_SCC(bfe_i64, 64, 64, 32, field(a, b, 64, true))
 OP32(brev32, __builtin_bitreverse32(a)) OP64(brev64, __builtin_bitreverse64(a))
 OP32_SCC(bcnt1_32, __builtin_popcount(a)) OP32_SCC(bcnt0_32, 32 - __builtin_popcount(a))
-static void bcnt1_64(Wave& w, const Inst& in) {
-  u32 r = __builtin_popcountll(a64(w, in));
-  out32(w, in, r);
-  w.scc = r != 0;
-}
-static void bcnt0_64(Wave& w, const Inst& in) {
-  u32 r = 64 - __builtin_popcountll(a64(w, in));
-  out32(w, in, r);
-  w.scc = r != 0;
-}
-OP32(ff1_32, a ? __builtin_ctz(a) : ~0u) OP32(ff0_32, ~a ? __builtin_ctz(~a) : ~0u)
-static void ff1_64(Wave& w, const Inst& in) {
-  u64 a = a64(w, in);
-  out32(w, in, a ? __builtin_ctzll(a) : ~0u);
-}
-static void ff0_64(Wave& w, const Inst& in) {
-  u64 a = ~a64(w, in);
-  out32(w, in, a ? __builtin_ctzll(a) : ~0u);
-}
-OP32(flbit32, a ? __builtin_clz(a) : ~0u)
-// clang-format on
-static void flbit64(Wave& w, const Inst& in) {
-  u64 a = a64(w, in);
-  out32(w, in, a ? __builtin_clzll(a) : ~0u);
-}
-static void flbit_i32(Wave& w, const Inst& in) {
-  i32 a = a32(w, in);
-  u32 x = a < 0 ? ~a : a;
-  out32(w, in, x ? __builtin_clz(x) : ~0u);
-}
-static void flbit_i64(Wave& w, const Inst& in) {
-  i64 a = a64(w, in);
-  u64 x = a < 0 ? ~a : a;
-  out32(w, in, x ? __builtin_clzll(x) : ~0u);
-}
-// clang-format off
+SETS_SCC(bcnt1_64, 32, 64, 32, __builtin_popcountll(a)) SETS_SCC(bcnt0_64, 32, 64, 32, 64 - __builtin_popcountll(a))
+OP32(ff1_32, trailing(a)) OP32(ff0_32, trailing((u32)~a))
+HANDLER(ff1_64, 32, 64, 32, trailing(a), ) HANDLER(ff0_64, 32, 64, 32, trailing(~a), )
+OP32(flbit32, leading(a, 32)) OP32(flbit_i32, leading((i32)a < 0 ? (u32)~a : a, 32))
+HANDLER(flbit64, 32, 64, 32, leading(a, 64), ) HANDLER(flbit_i64, 32, 64, 32, leading((i64)a < 0 ? ~a : a, 64), )
 OP32(sext8, (u32)(i32)(i8)a) OP32(sext16, (u32)(i32)(i16)a)
-OP32_SCC(abs32, (i32)a < 0 ? 0u - a : a)
+OP32_SCC(abs32, (i32)a < 0 ? 0u - a : a) OP32_SCC(absdiff, (i32)(a - b) < 0 ? b - a : a - b)
     // clang-format on
-    static void absdiff(Wave& w, const Inst& in) {
-  i32 d = (i32)(a32(w, in) - b32(w, in));
-  u32 r = d < 0 ? 0u - (u32)d : d;
-  out32(w, in, r);
-  w.scc = r != 0;
+    static void bitset0_32(Wave& w, const Inst& in) {
+  w.s[in.dst[0].reg] &= ~(1u << (a32(w, in) & 31));
 }
-static void bitset0_32(Wave& w, const Inst& in) { w.s[in.dst[0].reg] &= ~(1u << (a32(w, in) & 31)); }
 static void bitset1_32(Wave& w, const Inst& in) { w.s[in.dst[0].reg] |= 1u << (a32(w, in) & 31); }
 static void bitset0_64(Wave& w, const Inst& in) { out64(w, in, w.s64(in.dst[0].reg) & ~(1ull << (a32(w, in) & 63))); }
 static void bitset1_64(Wave& w, const Inst& in) { out64(w, in, w.s64(in.dst[0].reg) | 1ull << (a32(w, in) & 63)); }
@@ -242,34 +151,21 @@ static void bitreplicate(Wave& w, const Inst& in) {
 OP32(pack_ll, (a & 0xffff) | b << 16) OP32(pack_lh, (a & 0xffff) | (b & 0xffff0000))
 OP32(pack_hh, a >> 16 | (b & 0xffff0000))
 
-// D = exec; exec = f(S, exec); SCC = exec != 0
-#define SAVEEXEC(NAME, EXPR) \
+// exec = f(S, exec), and D what it was, or is; SCC = exec != 0
+#define OF_EXEC(NAME, SAVED, EXPR) \
   static void NAME(Wave& w, const Inst& in) { \
     u64 a = a64(w, in), e = w.exec(), r = EXPR; \
-    out64(w, in, e); \
+    out64(w, in, SAVED); \
     w.set_exec(r); \
     w.scc = r != 0; }
+#define SAVEEXEC(NAME, EXPR) OF_EXEC(NAME, e, EXPR)
 SAVEEXEC(saveexec_and, a & e) SAVEEXEC(saveexec_or, a | e) SAVEEXEC(saveexec_xor, a ^ e)
 SAVEEXEC(saveexec_andn1, ~a & e)
 SAVEEXEC(saveexec_andn2, a & ~e) SAVEEXEC(saveexec_orn1, ~a | e) SAVEEXEC(saveexec_orn2, a | ~e)
 SAVEEXEC(saveexec_nand, ~(a & e))
 SAVEEXEC(saveexec_nor, ~(a | e)) SAVEEXEC(saveexec_xnor, ~(a ^ e))
-    // clang-format on
-    // D = exec = f(S, exec)
-    static void wrexec_andn1(Wave& w, const Inst& in) {
-  u64 r = ~a64(w, in) & w.exec();
-  w.set_exec(r);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
-static void wrexec_andn2(Wave& w, const Inst& in) {
-  u64 r = a64(w, in) & ~w.exec();
-  w.set_exec(r);
-  out64(w, in, r);
-  w.scc = r != 0;
-}
+OF_EXEC(wrexec_andn1, r, ~a & e) OF_EXEC(wrexec_andn2, r, a & ~e)
 
-// clang-format off
 COMPARE(cmp_eq, u32, a == b) COMPARE(cmp_ne, u32, a != b)
 COMPARE(cmp_gt_i, i32, a > b) COMPARE(cmp_ge_i, i32, a >= b) COMPARE(cmp_lt_i, i32, a < b)
 COMPARE(cmp_le_i, i32, a <= b)
