@@ -14,7 +14,7 @@ LINES = {
     "forge": 24_378,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 42_193,
+    "tests": 42_187,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
