@@ -40,9 +40,11 @@ class Fingerprint(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and those that it came from."""
+    """The exception, and those that it came from, each once: `raise error from error` makes a circle."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen = set[int]()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         yield cause
         cause = cause.__cause__ or cause.__context__
 

@@ -262,6 +262,7 @@ class Judge:
             problem.message,
             problem.rank,
             problem.answer.phase,
+            problem.answer.fault,
             problem.answer.trace,
             problem.last_words,
             elapsed_s=time.monotonic() - started,

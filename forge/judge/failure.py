@@ -7,17 +7,23 @@ import os
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from forge.device.base import causes
+from forge.judge.results import Fault
 from forge.judge.triton_errors import first_cause, is_tritons, message_of, said_of
 
 TRITON = f"{os.sep}triton{os.sep}"
+NO_MEMORY = ("[enforce fail at alloc_cpu", "DefaultCPUAllocator: ")  # torch's words for it
+BUILDING = ("Error building extension", "Error compiling objects")  # and for what a C++ compiler refuses
+COMPILING = f"{os.sep}backends{os.sep}"
 TRACE_FRAMES, TRACE_LINES, LINE_CHARS = 4, 6, 300  # of an exception: frames, lines of its text, width of each
 FORGE = Path(__file__).resolve().parents[1]
 ROOMS = {FORGE / room for room in ("judge", "tune")}  # whose code calls a submission
 STAND_INS = (FORGE / "device", FORGE.parent / "cdna")  # what a submission calls on an emulated device
 
 
-def describe(error: BaseException, folder: str) -> dict[str, str]:
+def describe(error: BaseException, folder: str) -> dict[str, Any]:
     """The fields of a forge.judge.messages.Answer that an exception fills, but its status. folder: the run folder."""
     kind = type(error).__name__
     try:
@@ -39,7 +45,27 @@ def describe(error: BaseException, folder: str) -> dict[str, str]:
     trace = "".join(frames.format()[-TRACE_FRAMES:]).splitlines() + said
     if len(lines) > TRACE_LINES:
         trace.append(f"... and {len(lines) - TRACE_LINES} more lines")
-    return {"message": message, "trace": "\n".join(line[:LINE_CHARS] for line in trace), "last_line": last_line}
+    trace_text = "\n".join(line[:LINE_CHARS] for line in trace)
+    return {"message": message, "trace": trace_text, "last_line": last_line, "fault": fault_of(error)}
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Whose work failed, where that is not the submission's own code."""
+    for cause in causes(error):
+        said = cause.args[0] if isinstance(cause, RuntimeError) and cause.args[:1] else ""
+        said = said if type(said) is str else ""
+        if isinstance(cause, MemoryError) or "OutOfMemory" in type(cause).__name__ or said.startswith(NO_MEMORY):
+            return "memory"
+        frames = [frame.filename for frame in traceback.extract_tb(cause.__traceback__)]
+        if (
+            is_tritons(cause)
+            or said.startswith(BUILDING)
+            or frames
+            and TRITON in frames[-1]
+            and COMPILING in frames[-1]
+        ):
+            return "compiler"
+    return ""
 
 
 def _last_line(lines: list[str]) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from forge.device.base import Fingerprint
 from forge.device.report import DeviceReport
 from forge.judge.output import Output
-from forge.judge.results import Accuracy, Status, TorchWork
+from forge.judge.results import Accuracy, Fault, Status, TorchWork
 from forge.task.problem import Case, Precision
 
 WHERE = signal.SIGRTMIN + 5  # asks a worker where its threads are: faulthandler answers, and it goes on
@@ -165,6 +165,7 @@ class Answer(Message, frozen=True):
     trace: str = ""  # of an exception
     last_line: str = ""  # of an exception's text of several lines
     phase: str = ""
+    fault: Fault = ""
     lost: bool = False  # the worker is of no more use
     replaced: tuple[str, ...] = ()  # clocks that the submission has exchanged
 

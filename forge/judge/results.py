@@ -24,6 +24,8 @@ class Status(Enum):
 
 
 Verdict = Literal["pass", "pass, but", "fail", "incomplete"]
+# Of an error or a case that was not judged, where that can be told: what would not compile, what found no memory.
+Fault = Literal["", "compiler", "memory"]
 LIBRARY = "hipBLASLt"  # instead of an operation of torch's: a product that the submission's own code has called for
 
 
@@ -109,6 +111,7 @@ class CaseResult(Struct):
     message: str = ""  # one line
     rank: int | None = None  # whose message it is
     phase: str = ""  # what was being done: import submission, custom_kernel, ...
+    fault: Fault = ""
     trace: str = ""
     last_words: list[str] = []  # the end of what the process printed
     stats: Stats | None = field(default=None, name="stats_ns")

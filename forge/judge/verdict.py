@@ -506,7 +506,7 @@ class CaseRun:
         result.status = problem.status
         result.message = f"{ended.what}: {problem.message}" if ended.what else problem.message
         result.rank, result.phase, result.trace = problem.rank, problem.answer.phase, problem.answer.trace
-        result.last_words, result.stats, result.buts = problem.last_words, None, []
+        result.last_words, result.stats, result.buts, result.fault = problem.last_words, None, [], problem.answer.fault
         if not isinstance(problem.answer, messages.Judged) or problem.lost:
             self.pool.stop()
             self.referees.stop()

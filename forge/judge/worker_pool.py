@@ -22,7 +22,7 @@ from forge.judge.memory import MOST_TAKEN_BYTES, MOST_TAKEN_INPUTS, MemoryWatch,
 from forge.judge.process_tree import descendants
 from forge.judge.processes import Event, WorkerProcess, end_all, free_bytes, free_port, wait_for_events, written_bytes
 from forge.judge.rank_order import RankOrder
-from forge.judge.results import Status
+from forge.judge.results import Fault, Status
 from forge.judge.standstill import Standstill
 from forge.task.problem import ProblemError
 
@@ -284,7 +284,7 @@ class WorkerPool:
             raise TaskError(message.message)
         if event.end is not None and oom_kills() > self.oom_kills:
             text = f"not judged: memory ran out, and the system ended a process of this case in {worker.phase}"
-            return _lost(kind, worker, Status.NOT_RUN, text, at_s)
+            return _lost(kind, worker, Status.NOT_RUN, text, at_s, "memory")
         if event.end is Status.CRASH:
             place = worker.tail.stack_place(worker.folder)
             text = f"{event.text} in {worker.phase}" + (f" ({place})" if place else "")
@@ -300,8 +300,10 @@ class WorkerPool:
         return RankAnswer(worker.rank, at_s, message, last_words=worker.tail.last_words())
 
 
-def _lost(kind: type[A], worker: WorkerProcess, status: Status, text: str, at_s: float) -> RankAnswer[A]:
-    answer = kind(status=status, message=text, phase=worker.phase)
+def _lost(
+    kind: type[A], worker: WorkerProcess, status: Status, text: str, at_s: float, fault: Fault = ""
+) -> RankAnswer[A]:
+    answer = kind(status=status, message=text, phase=worker.phase, fault=fault)
     return RankAnswer(worker.rank, at_s, answer, lost=True, last_words=worker.tail.last_words())
 
 
