@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 
 from forge.commands.handover import header_note
@@ -18,12 +19,15 @@ ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a 
 
 def edited_files(problem: Problem) -> list[str]:
     """Those of the repository's own files for this problem that differ from its last commit."""
-    own = [
-        str(file.source.relative_to(ROOT)) for file in problem.files if file.source and file.source.is_relative_to(ROOT)
-    ]
-    if not own or not (ROOT / ".git").exists():
-        return []
-    command = ["git", "-C", str(ROOT), "diff", "--name-only", "HEAD", "--", *own]
+    own = [file.source for file in problem.files if file.source and file.source.is_relative_to(ROOT)]
+    known = tuple((str(path.relative_to(ROOT)), path.stat().st_mtime_ns) for path in own if path.exists())
+    return _edited_of(known) if known and (ROOT / ".git").exists() else []
+
+
+@functools.cache
+def _edited_of(files: tuple[tuple[str, int], ...]) -> list[str]:
+    """Of files, each with when it was written."""
+    command = ["git", "-C", str(ROOT), "diff", "--name-only", "HEAD", "--", *(name for name, _ in files)]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.split()
     except (OSError, subprocess.SubprocessError):  # no git here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -67,8 +68,9 @@ def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:
     )
 
 
+@functools.cache
 def _evaluator_digest() -> str:
-    """Of our own sources: two results with the same value were judged by the same code."""
+    """Of our own sources, as this process has them: two results with the same value were judged by the same code."""
     digest, folder = hashlib.sha256(), Path(__file__).resolve().parents[1]
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())

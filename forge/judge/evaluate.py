@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import marshal
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from forge.task.problem import ROOT, Problem
 
 MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
 PYC_HEAD_BYTES = 16
+SETTLED_NS = 2_000_000_000  # no file system tells times less exactly
 FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
 COUNT_FROM_S = 300.0  # foretold, from which on a sample is run to tell better
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
@@ -319,15 +321,15 @@ def keeps_builds(device: Device) -> bool:
 def digests(problem: Problem) -> dict[str, bytes]:
     """Of what a run is judged with, by path: the problem's files, our own sources, their byte code, and what Python
     would run in their place or before them in a later run."""
-    paths = {file.source for file in problem.files if file.source is not None} | {ROOT / "task.yml"}
-    paths |= {path for kind in ("*.py", "*.yml") for path in (ROOT / "reference").rglob(kind)}
-    for package in ("forge", "cdna"):
-        paths |= {path for kind in ("*.py", "*.so") for path in (ROOT / package).rglob(kind)}
-    paths |= {path for kind in ("*.py", "*.so", "*/__init__.py") for path in ROOT.glob(kind)}
+    paths = {str(file.source) for file in problem.files if file.source is not None} | {str(ROOT / "task.yml")}
+    for room, kinds in (("reference", (".py", ".yml")), ("forge", (".py", ".so")), ("cdna", (".py", ".so"))):
+        for folder, _, names in os.walk(ROOT / room):
+            paths |= {f"{folder}/{name}" for name in names if name.endswith(kinds)}
+    paths |= {str(path) for kind in ("*.py", "*.so", "*/__init__.py") for path in ROOT.glob(kind)}
     for place in map(Path, sys.path):
-        paths |= {path for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
-    paths |= {Path(importlib.util.cache_from_source(path)) for path in paths if path.suffix == ".py"}
-    return {str(path): _digest(path) for path in paths if path.is_file()}
+        paths |= {str(path) for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
+    paths |= {importlib.util.cache_from_source(path) for path in paths if path.endswith(".py")}
+    return {path: digest for path in paths if (digest := _digest(path))}
 
 
 def packages() -> dict[str, bytes]:
@@ -346,11 +348,25 @@ def packages() -> dict[str, bytes]:
     return found
 
 
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if (size := os.fstat(file.fileno()).st_size) > MOST_SOURCE_BYTES:
-            return b"%d bytes" % size
-        return hashlib.file_digest(file, "sha256").digest()
+_read: dict[str, tuple[tuple[int, ...], bytes]] = {}  # of a file that did not change since: its state and its digest
+
+
+def _digest(path: str) -> bytes:
+    """Empty if that is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return b""
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_SOURCE_BYTES:
+        return b"%d bytes" % found.st_size if stat.S_ISREG(found.st_mode) else b""
+    # The last of them nobody can set back who may not set the clock.
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    known = _read.get(path)
+    if known is None or known[0] != state:
+        known = state, hashlib.sha256(Path(path).read_bytes()).digest()
+        if time.time_ns() - found.st_ctime_ns > SETTLED_NS:  # a second change would show
+            _read[path] = known
+    return known[1]
 
 
 def is_sources_code(path: Path) -> bool:

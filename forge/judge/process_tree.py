@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, try_prctl
 
@@ -41,12 +40,12 @@ def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
     """Every process below `of`, from /proc; zombies left out, and those below and at `without`."""
     left_out = set(without)
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             # pid (name, which may hold spaces and brackets) state ppid ...
-            state, parent = entry.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state != "Z":
-                children.setdefault(int(parent), []).append(int(entry.parent.name))
+            state, parent = stat.read().rpartition(b")")[2].split(maxsplit=2)[:2]
+            if state != b"Z":
+                children.setdefault(int(parent), []).append(int(pid))
     found, queue = [], [of]
     while queue:
         below = [pid for pid in children.get(queue.pop(), []) if pid not in left_out]
