@@ -23,7 +23,7 @@ from forge.device.report import CaseReport
 from forge.judge import landlock
 from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
-from forge.judge.fork_server import ForkServer
+from forge.judge.fork_server import ForkServer, ForkServers
 from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, Setup
@@ -60,9 +60,10 @@ class Listener(Protocol):
     def case_finished(self, result: CaseResult) -> None: ...
 
 
-def evaluate(plan: EvalPlan, run: Run, listener: Listener) -> None:
-    """Fills `run` case by case, so that an interrupted evaluation still has what it found."""
-    with Judge(plan, run, listener) as judge:
+def evaluate(plan: EvalPlan, run: Run, listener: Listener, servers: ForkServers | None = None) -> None:
+    """Fills `run` case by case, so that an interrupted evaluation still has what it found. servers: that go on after
+    it."""
+    with Judge(plan, run, listener, servers) as judge:
         for position in range(len(judge.cases)):
             judge.step(position)
         run.complete = True
@@ -71,8 +72,8 @@ def evaluate(plan: EvalPlan, run: Run, listener: Listener) -> None:
 class Judge:
     """Context manager: a submission's workers and their referees, and its cases one by one."""
 
-    def __init__(self, plan: EvalPlan, run: Run, listener: Listener) -> None:
-        self.plan, self.run, self.listener = plan, run, listener
+    def __init__(self, plan: EvalPlan, run: Run, listener: Listener, servers: ForkServers | None = None) -> None:
+        self.plan, self.run, self.listener, self.servers = plan, run, listener, servers
         self.cases = _cases_of_mode(plan)
         self.stopped = ""  # why the cases that are left do not run
         self._warm = plan.mode not in ("benchmark", "leaderboard") or not run.timed
@@ -93,7 +94,8 @@ class Judge:
         environment = run_environment(self.plan, self.workspace)
         environment["TMPDIR"] = str(self.workspace.root / OURS)  # no submission writes there
         bounds = self.workspace.bounds(gpu=not device.emulated)
-        self.fork_server = ForkServer(environment, device.name, device.arch, bounds)
+        forked_by = ForkServer if self.servers is None or not device.emulated else self.servers.of
+        self.fork_server = forked_by(environment, device.name, device.arch, bounds)
         self.memory = [make_memory() for _ in range(self.plan.most_ranks)]
         self.pool, self.referees = (
             make_pool(self.plan, folder, self.fork_server, self.listener.case_progress, memory=self.memory, **kind)
@@ -120,7 +122,8 @@ class Judge:
         try:
             self.pool.stop()
             self.referees.stop()
-            self.fork_server.close()
+            if not self.fork_server.ahead:
+                self.fork_server.close()
             for descriptor in self.memory:
                 os.close(descriptor)
             self.run.fingerprint, self.run.unconfined = self.pool.fingerprint, self.pool.unconfined

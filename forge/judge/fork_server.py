@@ -11,6 +11,7 @@ import array
 import contextlib
 import dataclasses
 import gc
+import importlib.util
 import os
 import resource
 import select
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,12 +28,17 @@ import msgspec
 from msgspec import Struct
 
 from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
+from forge.judge.frozen import WITHIN_TORCH, import_ahead
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, try_prctl
 from forge.judge.process_tree import kill_below, look_from_here, machines_pid
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
 SUBMISSIONS = "forge.judge.worker"  # the kind of worker that they run in
+OF_A_RUN = ("TMPDIR", "TORCH_EXTENSIONS_DIR")  # variables that differ from run to run, and are not read on import
+MOST_SERVERS = 3  # that wait for a run of their kind; each takes some hundred megabytes
+# What workers and referees import of ours, and referees of torch.
+OF_OURS = tuple(f"forge.judge.{name}" for name in "referee exchange measure ranks compare integrity operations".split())
 
 # Started as `python -c BOOT <repository root> <socket>`. The root leaves sys.path again in the worker, or a submission
 # could import kernels/, which the leaderboard does not have.
@@ -54,6 +61,13 @@ class Order(Struct):
     folder: str
     is_rank: bool
     bounds: Bounds | None  # of a submission that is confined
+    environment: dict[str, str]  # OF_A_RUN
+    ahead: bool  # more runs will come, of Triton's kernels among them
+
+    def enter_run(self) -> None:
+        """Has this process, which was forked for that, see its run's folders."""
+        os.environ.update(self.environment)
+        tempfile.tempdir = None  # known before
 
 
 class Above(Struct):
@@ -69,6 +83,7 @@ class ForkServer:
     of submissions, None where they are trusted."""
 
     alive: ClassVar[set[ForkServer]] = set()
+    ahead = False
 
     def __init__(self, environment: dict[str, str], device: str, arch: str, bounds: Bounds | None = None) -> None:
         self.environment, self.device, self.arch, self.bounds = environment, device, arch, bounds
@@ -81,7 +96,8 @@ class ForkServer:
         if self.process is None or self.process.poll() is not None:
             self._start()
         bounds = self.bounds if worker == SUBMISSIONS else None
-        order = Order(self.device, self.arch, worker, str(folder), is_rank, bounds)
+        of_run = {name: self.environment[name] for name in OF_A_RUN if name in self.environment}
+        order = Order(self.device, self.arch, worker, str(folder), is_rank, bounds, of_run, self.ahead)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with contextlib.suppress(OSError):  # it has just died: its worker's status pipe says so
             self._line.sendmsg([msgspec.json.encode(order)], rights)
@@ -121,6 +137,29 @@ class ForkServer:
             self._line.close()
             self.process = None
             self.alive.discard(self)
+
+
+class ForkServers:
+    """Those that wait for the next run of their kind, each with all in memory that such runs import. Nothing of a run
+    is ever in them: what it is told of a run, it tells what it forks."""
+
+    def __init__(self) -> None:
+        self.servers: dict[tuple[str, ...], ForkServer] = {}  # that used last at the end
+
+    def of(self, environment: Mapping[str, str], device: str, arch: str, bounds: Bounds) -> ForkServer:
+        """For one run."""
+        lasting = (f"{name}={value}" for name, value in environment.items() if name not in OF_A_RUN)
+        key = (device, arch, *sorted(lasting))
+        server = self.servers.pop(key, None) or ForkServer({}, device, arch)
+        server.environment, server.bounds, server.ahead = dict(environment), bounds, True
+        while len(self.servers) >= MOST_SERVERS:
+            self.servers.pop(next(iter(self.servers))).close()
+        self.servers[key] = server
+        return server
+
+    def close(self) -> None:
+        for server in self.servers.values():
+            server.close()
 
 
 def serve(fd: int, root: str) -> None:
@@ -185,6 +224,8 @@ def _fork_worker(
         _print_to(output)
         os.close(output)
         os.chdir(order.folder)
+        if room is None:
+            order.enter_run()
         above = Above(machines_pid(), room.pids if room else [], room.missing if room else [])
         supervise_worker(channel, (status, msgspec.json.encode(above)), root, broken, order.worker, memory, builder)
 
@@ -201,9 +242,9 @@ def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: l
                 other.close()
             die_with_parent()
             os.setsid()
+            order.enter_run()
             run = os.path.dirname(order.folder)
             own = os.environ["TMPDIR"] = os.path.join(run, OURS)
-            tempfile.tempdir = None
             shown = [order.folder, *bounds.writable]
             its_bounds = dataclasses.replace(bounds, writable=[bounds.kept], readable=shown)
             confine(root, own, its_bounds, is_rank=False)
@@ -240,8 +281,8 @@ class Room:
 
         die_with_parent()
         os.setsid()
+        order.enter_run()
         os.environ.update(self.bounds.environment)
-        tempfile.tempdir = None  # known before
         look_from_here()
         self.pids = [os.getpid()]
         confinement = Confinement(root, order.folder, self.bounds, order.is_rank)
@@ -294,7 +335,9 @@ def _warm_up(order: Order, output: int) -> BaseException | None:
             import torch  # noqa: F401
 
             device.fingerprint()  # reads all that a modelled time depends on: once for those that are forked
-            if order.is_rank:
+            if order.ahead:
+                import_ahead([*OF_OURS, *WITHIN_TORCH])
+            if order.is_rank or order.ahead and importlib.util.find_spec("triton"):
                 import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 
                 from forge.device.fake_rocm.launch import share_among_forks
