@@ -13,6 +13,7 @@ USAGE = """\
 usage: forge COMMAND ...
 
   forge eval MODE [PROBLEM]    judge a submission (eval.py): test, benchmark, leaderboard, profile
+  forge judge FILES            judge many submissions: a line of JSON each, warm, several at a time
   forge generate PROBLEM       make a submission from kernels/, or --new: one to begin from (gen_submission.py)
   forge tune PROBLEM           find the best configuration (python -m forge.tune)
   forge history [PROBLEM|RUN]  the runs that were kept
@@ -34,6 +35,12 @@ forge COMMAND --help says more; exit codes are in docs/exit-codes.md.
 def _eval(words: list[str]) -> int:
     hold_signals()
     from forge.commands.eval import main
+
+    return main(words)
+
+
+def _judge(words: list[str]) -> int:
+    from forge.bulk.command import main
 
     return main(words)
 
@@ -60,14 +67,16 @@ def _kept(name: str) -> Callable[[list[str]], int]:
 
 
 def _completion(words: list[str]) -> int:
+    from forge.bulk.command import parser as of_judge
     from forge.commands.completion import main, options_of
-    from forge.tune.command import parser
+    from forge.tune.command import parser as of_tune
 
-    return main(words, {"tune": options_of(parser())})
+    return main(words, {"tune": options_of(of_tune()), "judge": options_of(of_judge())})
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "eval": _eval,
+    "judge": _judge,
     "generate": _generate,
     "tune": _tune,
     "history": _kept("history"),

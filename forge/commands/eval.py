@@ -8,28 +8,23 @@ import sys
 import traceback
 from pathlib import Path
 
-from forge.commands import handover, history, jsonfile, own_evaluator, profile_files, protocol
+from forge.commands import handover, history, jsonfile, profile_files, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
-from forge.commands.caveats import notes_for
 from forge.commands.planning import eval_parser, make_plan
-from forge.commands.texts import finding_texts
+from forge.commands.run import exit_code_of, fill, new_run, with_hint
 from forge.commands.view import Console, View
 from forge.console import (
     EXIT_BAD_INPUT,
-    EXIT_BUT,
     EXIT_FAIL,
     EXIT_INTERRUPTED,
-    EXIT_PASS,
     UsageError,
     end_on_signals,
     fill_standard_descriptors,
     take_signals,
 )
 from forge.generate.submission import KERNEL, SubmissionError, read_submission
-from forge.judge.evaluate import evaluate
 from forge.judge.plan import BAD_INPUT, EvalPlan
 from forge.judge.process_tree import adopt_orphans
-from forge.judge.results import Run, Status
 from forge.judge.worker_pool import TaskError
 from forge.task.problem import own_entry
 
@@ -63,8 +58,7 @@ def _main(argv: list[str]) -> int:
         plan, run_eval = make_plan(args)
         profile_files.check(args, plan)
         other = None if args.against is None else _other_submission(plan, args.against, run_eval)
-        run = Run(plan.mode, [], timed=not plan.device.emulated)
-        run.notes = notes_for(plan, official_eval=run_eval is not None)
+        run = new_run(plan, run_eval)
         adopt_orphans()
         console = Console(soft_wrap=True)
         pair = None if other is None else Pair(plan, other, run)
@@ -77,15 +71,15 @@ def _main(argv: list[str]) -> int:
         with view:
             if isinstance(view, PairView):
                 view.pair.evaluate(view)
-            elif run_eval is not None:
-                own_evaluator.evaluate(plan, run_eval, run, view)
             else:
-                evaluate(plan, run, view)
+                fill(run, plan, run_eval, view)
     except TaskError as error:
-        raise TaskError(f"{error}{_own_reference_hint(plan)}") from None
+        raise with_hint(error, plan) from None
     finally:
         ended_by = sys.exc_info()[1]
-        exit_code = _exit_code_of(ended_by) if ended_by else _exit_code(pair or run, args.strict, args.trust)
+        both = pair or run
+        judged = exit_code_of(run, both.passed, both.doubted, args.strict, args.trust)
+        exit_code = _exit_code_of(ended_by) if ended_by else judged
         run.error = jsonfile.error_text(ended_by) if ended_by else None
         timelines = profile_files.take(run)
         if pair is not None:  # files are of ours alone
@@ -103,16 +97,6 @@ def _main(argv: list[str]) -> int:
         for line in handover.next_steps(plan, args.submission, run.fingerprint):
             view.print(line, "dim")
     return exit_code
-
-
-def _exit_code(run: Run | Pair, strict: bool, trust: bool) -> int:
-    own = run.run if isinstance(run, Pair) else run
-    if not run.passed:
-        missing = {case.status for case in own.cases if not case.passed} == {Status.NOT_RUN}
-        return EXIT_BAD_INPUT if missing and own.complete and not own.buts else EXIT_FAIL
-    found = any(finding_texts(case.device_report) for case in own.cases)
-    doubts = run.doubted or found or (own.unconfined and not trust)
-    return EXIT_BUT if strict and doubts else EXIT_PASS
 
 
 def _exit_code_of(error: BaseException) -> int:
@@ -142,14 +126,6 @@ def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other
         return Other(name, generate(entry, name, also=also_for(entry, name, plan.device.arch)).text.encode())
     except GenerationError as error:
         raise UsageError(f"--against {name}: {error}") from None
-
-
-def _own_reference_hint(plan: EvalPlan) -> str:
-    """Some owners' references need libraries that only the leaderboard's machines have; ours need none."""
-    ours = own_entry(plan.problem)
-    if ours is None or ours.directory == plan.problem.directory:
-        return ""
-    return f"; this repository's own {ours.name}, named without a path, needs only torch"
 
 
 def _let_go_of_stdout() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forge.console import UsageError
 from forge.device.base import Fingerprint
-from forge.generate.submission import directives, read_submission
+from forge.generate.submission import check_submission, directives
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.task.leaderboards import leaderboard_beside, leaderboard_of
@@ -16,9 +16,9 @@ from forge.task.problem import ARCH_OF_GPU, own_entry
 OUTPUT = "there.txt"
 
 
-def named_by(path: Path) -> str:
+def named_by(content: bytes, path: Path) -> str:
     """The problem that a submission's header names, for a command that names none."""
-    name = directives(read_submission(path)).leaderboard
+    name = directives(check_submission(content, path)).leaderboard
     if name is None:
         raise UsageError(f"which PROBLEM? {path} has no line '#!POPCORN leaderboard ...' that says it")
     return name

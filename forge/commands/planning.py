@@ -12,7 +12,7 @@ from forge.console import EXIT_BUT, Parser, UsageError, refuse_unwritable
 from forge.device import NAMES as DEVICE_NAMES
 from forge.device import resolve
 from forge.device.extensions import move_kept_folder
-from forge.generate.submission import KERNEL, read_submission
+from forge.generate.submission import KERNEL, check_submission, read_source
 from forge.judge import compilers
 from forge.judge.plan import (
     EMULATED_LIMIT_S,
@@ -114,8 +114,9 @@ def eval_parser() -> Parser:
     return p
 
 
-def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
-    """Checks all that can be, cheapest first. The path: an eval.py of the folder's own that must judge."""
+def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[EvalPlan, Path | None]:
+    """Checks all that can be, cheapest first. source: in place of what --submission's file holds. The path: an eval.py
+    of the folder's own that must judge."""
     if args.mode not in MODES:
         raise UsageError(f"unknown mode {args.mode!r}: choose one of {', '.join(MODES)}")
     if args.timeout is not None and not 0 < args.timeout < float("inf"):
@@ -126,7 +127,9 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
         refuse_unwritable("--json", args.json)
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
-    problem = find_problem(args.problem or handover.named_by(args.submission))
+    if source is None and not args.problem:
+        source = read_source(args.submission)
+    problem = find_problem(args.problem or handover.named_by(source or b"", args.submission))
     if args.json is not None and args.json.exists():
         sources = [file.source for file in problem.files if file.source is not None]
         read = {args.submission: "the submission itself"}
@@ -137,7 +140,9 @@ def make_plan(args: argparse.Namespace) -> tuple[EvalPlan, Path | None]:
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)
-    submission = read_submission(args.submission, KERNEL if own_eval is None or calls(own_eval, KERNEL) else "")
+    source = read_source(args.submission) if source is None else source
+    called = KERNEL if own_eval is None or calls(own_eval, KERNEL) else ""
+    submission = check_submission(source, args.submission, called)
     device = resolve(args.device, problem.arch or STAND_IN_ARCH)
     moved = move_kept_folder() if device.emulated else ""
     if args.checks is not None:

@@ -39,19 +39,26 @@ def directives(content: bytes) -> Directives:
 
 
 def read_submission(path: Path, defines: str = "") -> bytes:
-    """The file's bytes, after the checks that need no process. UsageError: there is no such file to be read.
+    """The file's bytes, once `check_submission` has looked at them. UsageError: there is no such file to be read."""
+    return check_submission(read_source(path), path, defines)
 
-    defines: the function that is called, if it is known."""
+
+def read_source(path: Path) -> bytes:
+    """At most one byte more than is judged."""
     if path.is_dir():
         raise UsageError(f"{path}: a folder, not a submission file")
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         hint = "; make one with gen_submission.py, or name yours with --submission FILE"
         raise UsageError(f"{path}: no such file{hint}") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def check_submission(content: bytes, path: Path, defines: str = "") -> bytes:
+    """What needs no process. path: its name for people; defines: the function that is called, if it is known."""
     if len(content) > MOST_BYTES:
         raise SubmissionError(f"{path}: more than {MOST_BYTES >> 20} MB: the leaderboard takes less than {MAX_BYTES:,} bytes")
     try:

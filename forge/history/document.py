@@ -140,16 +140,16 @@ class NotRun(Struct, frozen=True, kw_only=True):
 
 
 def to_json(document: Document | NotRun) -> str:
-    return json.dumps(_finite(msgspec.to_builtins(document)), indent=2) + "\n"
+    return json.dumps(finite(msgspec.to_builtins(document)), indent=2) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no infinity and no NaN: they become words."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: finite(part) for key, part in value.items()}
+    return [finite(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def read_document(text: bytes | str, name: str) -> Document:

@@ -35,7 +35,7 @@ def test_commands_that_pass(words: list[str], capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [[], ["judge"], ["completion"], ["completion", "cmd"], ["eval", "tst"], ["tune"]])
+@pytest.mark.parametrize("words", [[], ["judges"], ["completion"], ["completion", "cmd"], ["eval", "tst"], ["tune"]])
 def test_what_is_no_command_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert one.main(words) == console.EXIT_BAD_INPUT
     said = capsys.readouterr()

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from forge.commands.eval import _exit_code
+from forge.commands.run import exit_code_of
 from forge.device.fake_rocm.launch import OF_EXTENSIONS
 from forge.judge import compare, memory, messages, worker_pool
 from forge.judge.memory import _is_plenty
@@ -193,7 +193,8 @@ def test_an_end_is_the_systems_where_it_has_ended_one(end: Status, monkeypatch: 
 @pytest.mark.parametrize(("ended", "code"), [("pass,not run", 2), ("fail,not run", 1), ("pass,pass", 0)])
 def test_a_case_that_was_not_judged_alone_is_not_the_submissions_fault(ended: str, code: int) -> None:
     cases = [CaseResult(i, "", Status(status)) for i, status in enumerate(ended.split(","))]
-    assert _exit_code(Run("test", cases, False, complete=True), False, False) == code
+    run = Run("test", cases, False, complete=True)
+    assert exit_code_of(run, run.passed, run.doubted, strict=False, trust=False) == code
 
 
 @pytest.mark.parametrize(
