@@ -261,7 +261,8 @@ class WorkerPool:
             if too_much:
                 for worker in waiting:
                     text = f"{too_much} in {worker.phase}"
-                    answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started)
+                    fault: Fault = "memory" if too_much.endswith("memory") else ""
+                    answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started, fault)
                 break
             if now >= min(deadline, patience_ends):
                 if all(answer.status is Status.PASS for answer in answers.values()):

@@ -262,7 +262,7 @@ def test_a_submission_that_takes_too_much_memory_is_ended(tmp_path: Path) -> Non
     done = run_command(*words, cwd=tmp_path, script=tmp_path / "bounded.py")
     cases = json.loads((tmp_path / "out.json").read_text())["cases"]
     text = "it took more than 0.586 GiB of memory in custom_kernel"
-    assert [one["message"] for one in cases] == [text, text, ""], done.stdout
+    assert [(one["message"], one["fault"]) for one in cases] == [(text, "memory")] * 2 + [("", "")], done.stdout
     assert done.returncode == 1 and [one["status"] for one in cases] == ["crash", "crash", "pass"]
 
 
