@@ -60,7 +60,8 @@ def read_source(path: Path) -> bytes:
 def check_submission(content: bytes, path: Path, defines: str = "") -> bytes:
     """What needs no process. path: its name for people; defines: the function that is called, if it is known."""
     if len(content) > MOST_BYTES:
-        raise SubmissionError(f"{path}: more than {MOST_BYTES >> 20} MB: the leaderboard takes less than {MAX_BYTES:,} bytes")
+        taken = f"the leaderboard takes less than {MAX_BYTES:,} bytes"
+        raise SubmissionError(f"{path}: more than {MOST_BYTES >> 20} MB: {taken}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like are the author's to see when it runs

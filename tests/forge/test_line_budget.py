@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_249,
-    "docs": 3_875,
-    "forge": 24_378,
+    "docs": 3_955,
+    "forge": 25_455,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 42_187,
+    "tests": 42_485,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
