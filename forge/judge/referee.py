@@ -196,7 +196,7 @@ class Referee(Worker):
                 kind = "reference"
             else:
                 plain_reference, best, kind = compare.best_reference(ref_kernel, made, known=known)
-            fp8 = any("float8" in str(parts[0][1].dtype) for parts in self.exchange.numbered(made()).values())
+            fp8 = sum("float8" in str(parts[0][1].dtype) for parts in self.exchange.numbered(made()).values())
             accuracy: Accuracy = compare.accuracy_of(output, best, kind, fp8=fp8, multiplies=self.setup.multiplies)
         except BaseException as error:
             return Accuracy(problem=describe(error, self.setup.folder)["message"])

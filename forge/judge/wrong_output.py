@@ -24,15 +24,19 @@ FACTORS = {
 # What makes such a factor where inputs are fp8 (fnuz has half of OCP's value in the same bits), and in products.
 OF_FP8 = {2.0: "fnuz fp8 taken for OCP", 0.5: "OCP fp8 taken for fnuz"}
 OF_BOTH = {factor**2: f"in both operands {words}" for factor, words in OF_FP8.items()}
-OF_PRODUCTS = {2.0: "a sum taken twice", 0.5: "half of k left out"}
+OF_SUMS = {2.0: "a sum taken twice"}
+OF_ONE_SIGN = {0.5: "half of k left out"}  # half of a sum of both signs is no half of its value
 
 
-def pattern_of(got: torch.Tensor, wanted: torch.Tensor, fp8: bool = False, multiplies: bool = False) -> str:
-    """One phrase; "" where the outputs agree, or differ in no way known here. Shapes must be equal."""
+def pattern_of(got: torch.Tensor, wanted: torch.Tensor, fp8: int = 0, multiplies: bool = False) -> str:
+    """One phrase; "" where the outputs agree, or differ in no way known here. Shapes must be equal.
+
+    fp8: how many of the inputs are; multiplies: whether the output is of sums over k."""
     text = _pattern_of(got, wanted)
+    one_sign = multiplies and wanted.numel() > 0 and bool((wanted >= 0).all() or (wanted <= 0).all())
+    holding = ((OF_FP8, fp8 > 0), (OF_BOTH, fp8 > 1 and multiplies), (OF_SUMS, multiplies), (OF_ONE_SIGN, one_sign))
     for factor, words in FACTORS.items():
-        causes = [OF_FP8.get(factor, "")] * fp8 + [OF_PRODUCTS.get(factor, "")] * multiplies
-        causes += [OF_BOTH.get(factor, "")] * (fp8 and multiplies)
+        causes = [known.get(factor, "") for known, holds in holding if holds]
         if text.startswith(words) and any(causes):
             return f"{words}: {', or '.join(filter(None, causes))}?{text.removeprefix(words)}"
     return text

@@ -55,15 +55,25 @@ def test_causes_that_the_problem_has() -> None:
     """Of the same bits the card's fnuz fp8 has half of OCP's value."""
     bits = torch.arange(96, 120, dtype=torch.uint8).view(4, 6)
     fnuz, ocp = (bits.view(kind).float() for kind in (torch.float8_e4m3fnuz, torch.float8_e4m3fn))
-    assert pattern_of(ocp, fnuz, fp8=True) == "twice what is wanted: fnuz fp8 taken for OCP?"
-    both = pattern_of(ocp @ ocp.T, fnuz @ fnuz.T, fp8=True, multiplies=True)
+    assert pattern_of(ocp, fnuz, fp8=1) == "twice what is wanted: fnuz fp8 taken for OCP?"
+    both = pattern_of(ocp @ ocp.T, fnuz @ fnuz.T, fp8=2, multiplies=True)
     assert both == "four times what is wanted: in both operands fnuz fp8 taken for OCP?"
-    assert pattern_of(4 * fnuz, fnuz, fp8=True) == "four times what is wanted"  # a norm's again
-    said = pattern_of(fnuz, ocp, fp8=True, multiplies=True)
+    assert pattern_of(4 * fnuz, fnuz, fp8=2) == "four times what is wanted"  # a norm's again
+    assert pattern_of(4 * fnuz, fnuz, fp8=1, multiplies=True) == "four times what is wanted"  # the other is no fp8
+    said = pattern_of(fnuz, ocp, fp8=1, multiplies=True)
     assert said == "half of what is wanted: OCP fp8 taken for fnuz, or half of k left out?"
     assert pattern_of(fnuz, ocp) == "half of what is wanted"  # a norm's, say
     half = changed(lambda t: t[:, :32].mul_(2))
     assert pattern_of(half, WANTED, multiplies=True).endswith("a sum taken twice? in columns 0 to 31 of every row")
+
+
+def test_half_of_k_is_half_of_sums_of_one_sign_alone() -> None:
+    draw = torch.Generator().manual_seed(3)
+    a, b = torch.rand(8, 4096, generator=draw), torch.rand(4096, 12, generator=draw)
+    for sign in (1, -1):
+        said = pattern_of(sign * a[:, ::2] @ b[::2], sign * a @ b, multiplies=True)
+        assert said == "half of what is wanted: half of k left out?"
+    assert pattern_of(0.5 * WANTED, WANTED, multiplies=True) == "half of what is wanted"
 
 
 def test_outputs_of_other_shapes() -> None:
