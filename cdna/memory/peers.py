@@ -41,6 +41,7 @@ def _turns_of(process: Path) -> int | None:
         except (OSError, struct.error):  # another user's; one that is being made
             continue
         turns += sum(count + polls for _, count, polls, owner, *_ in beats if owner == own)
-        if all(owner and owner != own for _, _, _, owner, *_ in beats):
-            return None  # no place was left for it
+        others = (owner for _, _, _, owner, *_ in beats if owner != own)
+        if len(beats) == sum((process / "root/proc" / str(owner)).is_dir() for owner in others if owner):
+            return None  # no place was left for it: it takes one whose process has ended
     return turns

@@ -15,8 +15,9 @@ import triton
 import triton.language as tl
 
 import cdna
+from cdna.engine import abi
 from cdna.errors import CdnaError
-from cdna.memory.peers import turns_of
+from cdna.memory.peers import _turns_of, turns_of
 from tests.support.hip_programs import PROGRAMS, preload, run
 from tests.support.limits import ENDS_S
 
@@ -83,6 +84,20 @@ def test_turns_are_seen_from_outside_while_a_kernel_works() -> None:
         seen.add(turns_of(me))
         thread.join(0.01)
     assert len(seen) > 10  # one workgroup, one wave
+
+
+@pytest.mark.parametrize("ended, turns", [(256, 0), (1, 0), (0, None)])
+def test_places_of_processes_that_have_ended_are_free(ended: int, turns: int | None, tmp_path: Path) -> None:
+    process = tmp_path / "5"
+    (process / "root/dev/shm").mkdir(parents=True)
+    (process / "root/dev/shm").chmod(0o1777)
+    (process / "status").write_text("NSpid:\t5\n")
+    for owner in range(1000 + ended, 1256):
+        (process / "root/proc" / str(owner)).mkdir(parents=True)
+    beat = abi.record("Beat")
+    page = b"".join(beat.pack(0, 7, 0, owner, *[0] * 9) for owner in range(1000, 1256))
+    (process / "root/dev/shm/cdna-peers-0").write_bytes(page)
+    assert _turns_of(process) == turns
 
 
 @pytest.mark.parametrize("kernel, by_luck", [("0", False), ("1", True), ("2", True)])

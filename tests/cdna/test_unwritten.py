@@ -44,6 +44,7 @@ FOUND = {
     "register": READS.format(4096, 4096, 0) + NOTHING,
     "halves": READS.format(2048, 2048, 0) + STORED.format("next<half>"),
     "bytes": READS.format(1024, 1024, 0) + STORED.format("next<unsigned char>"),
+    "malloc": READS.format(4096, 4096, 0) + STORED.format("takes"),
     "end of a large one": READS.format(4096, 4096, (300 << 20) - 4096) + NOTHING,
     "doubles": READS.format(8192, 8192, 0) + STORED.format("next<double>"),
 }

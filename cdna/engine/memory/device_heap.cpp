@@ -2,6 +2,7 @@
 // were freed last stay ours, so that checks know an access to them: nobody else can have these addresses meanwhile.
 #include "device_heap.h"
 #include "registry.h"
+#include "unwritten.h"
 #include "isa/lock.h"
 #include <malloc.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static bool give_back(u64 address) {
   return true;
 }
 
-u64 heap_call(u64 address, u64 bytes, const char** error) {
+u64 heap_call(u64 address, u64 bytes, bool marks, const char** error) {
   void* p = nullptr;
   const Lock locked(heap_lock);
   if (address) {
@@ -54,6 +55,7 @@ u64 heap_call(u64 address, u64 bytes, const char** error) {
   } else if (!posix_memalign(&p, 16, bytes ? bytes : 16)) {
     const HeapBlock* before = last_from(blocks.items, blocks.count, (u64)p);
     blocks.insert(before ? (u64)(before + 1 - blocks.items) : 0, {(u64)p, bytes, malloc_usable_size(p), false});
+    if (marks) cdna_mark_unwritten((u8*)p, bytes);
     cdna_memory_register((u64)p, bytes, "memory of the device's malloc", false);
   }
   return (u64)p;

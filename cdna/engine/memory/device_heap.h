@@ -9,5 +9,6 @@ struct HeapBlock {
 };
 bool heap_in_use();
 bool heap_block(u64 address, HeapBlock& out);  // that the address lies in, or behind; false: in none
-// malloc(bytes) where address is 0, else free(address). error: set where there is no such block.
-u64 heap_call(u64 address, u64 bytes, const char** error);
+// malloc(bytes) where address is 0, else free(address). marks: as unwritten; error: set where there is no such
+// block.
+u64 heap_call(u64 address, u64 bytes, bool marks, const char** error);

@@ -213,7 +213,7 @@ static void take(Hostcall* h, u64* slots) {  // one lane's share of a message
   m.used = false;
 }
 
-bool hostcall_serve(Hostcall* h, const char** error) {
+bool hostcall_serve(Hostcall* h, bool marks, const char** error) {
   Buffer& b = h->buffer;
   if (!__atomic_load_n(&b.ready_stack, __ATOMIC_ACQUIRE)) return false;
   const Lock locked(h->lock);
@@ -236,7 +236,7 @@ bool hostcall_serve(Hostcall* h, const char** error) {
     } else if (header.service == SERVICE_MEMORY) {
       for (u64 lanes = header.active; lanes; lanes &= lanes - 1) {
         u64* slots = b.payloads[index].slots[__builtin_ctzll(lanes)];
-        slots[0] = heap_call(slots[0], slots[1], error);
+        slots[0] = heap_call(slots[0], slots[1], marks, error);
       }
       __atomic_store_n(&header.control, header.control & ~READY, __ATOMIC_RELEASE);
     } else {

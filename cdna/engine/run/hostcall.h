@@ -8,7 +8,7 @@ Hostcall* hostcall_open(u32 waves);
 u64 hostcall_buffer(const Hostcall*);                       // the hidden argument
 void hostcall_memory(const Hostcall*, List<MemoryRange>&);  // adds what a wave reaches by it
 // Answers every call made so far; false if there was none. To be called where a wave sleeps: so it waits for
-// answers.
-bool hostcall_serve(Hostcall*, const char** error);
+// answers. marks: whether memory that it gives is known as unwritten.
+bool hostcall_serve(Hostcall*, bool marks, const char** error);
 const char* hostcall_assertion(const Hostcall*);  // text of an assertion that failed; "" if none did
 void hostcall_close(Hostcall*);

@@ -44,7 +44,8 @@ static bool comes_again(Wave& w) {
 // A sleeping wave may wait for the host.
 static bool answer_calls(Thread& t, Wave& w) {
   const char* error = nullptr;
-  bool answered = hostcall_serve(t.hostcall, &error);
+  const Checks* checks = t.launch->checks;
+  bool answered = hostcall_serve(t.hostcall, checks && checks->has(CHECK_UNWRITTEN), &error);
   if (error) fault(w, "%s", error);
   return answered;
 }

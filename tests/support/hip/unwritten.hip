@@ -73,6 +73,16 @@ template <class T> __global__ void next(const T* a, T* o) {
   INDEX;
   o[i] = a[i] + T(1);
 }
+__global__ void allocates(float** at, bool writes) {
+  INDEX;
+  at[i] = (float*)malloc(16);
+  if (writes) at[i][2] = i;
+}
+__global__ void takes(float** at, float* o) {
+  INDEX;
+  o[i] = at[i][2] + 1;
+  free(at[i]);
+}
 
 // --- as they should be ---------------------------------------------------------------------------------------
 
@@ -185,6 +195,8 @@ static void run_wrong() {
     Memory<char> large(LARGE), rest = {large};
     rest.data += LARGE - 4096, rest.read(4096);
   }
+  Memory<float*> blocks(N);
+  if (is("malloc")) allocates ON(blocks.data, false), takes ON(blocks.data, o.data), o.read();
   if (is("doubles")) next ON(doubles.data, double_results.data), double_results.read();
 }
 
@@ -210,6 +222,8 @@ static void run_right() {
   twice ON(zeros.data, o.data, N), o.read();
   Memory<float> front(N), behind(N);  // with room for more
   twice<<<1, THREADS>>>(zeros.data, front.data, N), copy ON(front.data, behind.data, N), front.read(), behind.read();
+  Memory<float*> blocks(N);
+  allocates ON(blocks.data, true), takes ON(blocks.data, o.data), o.read();
   float* pitched;
   size_t pitch;
   (void)hipMallocPitch((void**)&pitched, &pitch, 100, 8);
