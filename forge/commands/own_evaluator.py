@@ -15,6 +15,7 @@ import ast
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import select
 import signal
@@ -27,16 +28,17 @@ from pathlib import Path
 from typing import Any
 
 from forge.commands.official_log import OfficialLog
-from forge.device.hook import CALLS
+from forge.device.hook import CALLS, STACKS
 from forge.device.report import CaseReport, KernelReport, ModelledTimes, added
 from forge.generate.submission import KERNEL
 from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, keeps_builds, run_environment
 from forge.judge.memory import oom_kills
-from forge.judge.messages import Called, Malformed, Ready, decoder
+from forge.judge.messages import WHERE, Called, Malformed, Ready, decoder
 from forge.judge.plan import EvalPlan
 from forge.judge.process_tree import descendants
-from forge.judge.processes import Tail, describe_exit, end_all
+from forge.judge.processes import CHUNK_BYTES, Tail, describe_exit, end_all, stacks_of
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.standstill import STOPS, WAITS_ANYWAY, Standstill
 from forge.judge.user_places import with_author_places
 from forge.judge.what_ran import look, merged
 from forge.judge.worker_pool import RankAnswer
@@ -50,6 +52,8 @@ import json, os, sys
 root, bounds = sys.argv[1], json.loads(sys.argv[2])
 sys.path.insert(0, root)
 from forge.judge.confinement import Bounds, confine
+from forge.judge.libc import PR_SET_PDEATHSIG, try_prctl
+try_prctl(PR_SET_PDEATHSIG, 9)
 os.environ.update(bounds["environment"])
 missing = confine(root, os.getcwd(), Bounds(**bounds), False)
 os.write(int(os.environ["POPCORN_FD"]), f"unconfined: {json.dumps(missing)}\\n".encode())
@@ -110,12 +114,29 @@ class _Held:
         pass
 
 
+@dataclasses.dataclass(eq=False)
+class _Below:
+    """One of the eval.py's processes, as a rank that may stand still: it gets on where any of them does."""
+
+    pid: int | None
+    folder: Path
+    tail: Tail
+    read_output: Callable[[], object]
+    phase: str = ""
+
+    def stacks(self) -> list[list[str]]:
+        return [] if self.pid is None else stacks_of(self.pid, self.tail, self.read_output)
+
+
 class _Process:
     """One run of the eval.py, in a session of its own, and the line on which its calls are told."""
 
     def __init__(self, plan: EvalPlan, workspace: Workspace, mode: str, names: set[str], heard: Callable[[Any], None]):
         self.plan, self.folder, self.heard, self.tail = plan, workspace.folder, heard, Tail()
-        self.oom_kills = oom_kills()
+        self.oom_kills, self.crashed_at = oom_kills(), math.inf
+        self.told, self.stood_still = 0, False  # told: so many bytes and calls
+        self.below: dict[int, _Below] = {}
+        self.standstill = None if plan.limit_asked else Standstill(lambda _: plan.device.turns_of(self.pids()))
         self.log_fd, writer = os.pipe()
         self.line = socket.socket(socket.AF_UNIX)
         bounds = workspace.bounds(gpu=not plan.device.emulated)
@@ -123,7 +144,7 @@ class _Process:
         path.unlink(missing_ok=True)
         self.line.bind(str(path))
         self.line.listen()
-        environment = {**run_environment(plan, workspace), "POPCORN_FD": str(writer)}
+        environment = {**run_environment(plan, workspace), "POPCORN_FD": str(writer), STACKS: str(int(WHERE))}
         if plan.seed is not None:
             environment["POPCORN_SEED"] = str(plan.seed)
         if names:
@@ -141,12 +162,24 @@ class _Process:
         )
         os.close(writer)
 
+    def pids(self) -> list[int]:
+        return [self.process.pid, *descendants(self.process.pid)]
+
+    def read_output(self) -> bool | None:
+        """What there is, at most a chunk: whether there was some, None at its end."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], 0)[0]:
+            return False
+        data = os.read(self.process.stdout.fileno(), CHUNK_BYTES)
+        self.tail.add(data)
+        if CRASH_MARK in data:
+            self.crashed_at = min(self.crashed_at, time.monotonic())
+        return bool(data) or None
+
     def supervise(self, log: OfficialLog, listener: Listener) -> tuple[Status, str]:
         """Runs it to its end or ours: how it ended, PASS meaning by itself with exit code 0."""
         assert self.process.stdout is not None
-        output = self.process.stdout.fileno()
-        waiting: set[Any] = {self.log_fd, output, self.line}
-        crashed_at: float | None = None
+        waiting: set[Any] = {self.log_fd, self.process.stdout, self.line}
         try:
             while True:
                 now, ended = time.monotonic(), self.process.poll()
@@ -155,25 +188,28 @@ class _Process:
                 for source in sorted(ready, key=lambda source: source is self.line):
                     if source is self.line:
                         self._hear(log)
-                    elif not (data := os.read(source, 1 << 20)):
-                        waiting.discard(source)
-                    elif source == self.log_fd:
+                    elif source is self.process.stdout:
+                        if self.read_output() is None:
+                            waiting.discard(source)
+                    elif data := os.read(source, CHUNK_BYTES):
+                        self.told += len(data)
                         log.feed(data)
                     else:
-                        self.tail.add(data)
-                        if crashed_at is None and CRASH_MARK in data:
-                            crashed_at = now
+                        waiting.discard(source)
                 listener.case_progress("eval.py", now - log.since)
                 short = oom_kills() > self.oom_kills
                 if short and (ended if ended is not None else now - log.since > OOM_PATIENCE_S) and not ready:
                     return Status.NOT_RUN, "not judged: memory ran out, and the system ended a process of eval.py's"
                 if ended is not None and not ready:
                     return _ending(ended)
-                if crashed_at is not None and now - crashed_at > CRASH_PATIENCE_S and not ready:
+                if now - self.crashed_at > CRASH_PATIENCE_S and not ready:
                     return Status.CRASH, "a process of the submission died"
                 if now - log.since > self.plan.limit_s:
-                    self._dump_stacks(output)
+                    below = descendants(os.getpid())
+                    self._dump_stacks([pid for pid in below if not descendants(pid)])  # for which the others wait
                     return Status.TIMEOUT, f"no result after {self.plan.limit_s:g} s in eval.py"
+                if stuck := self._stuck():
+                    return Status.TIMEOUT, stuck
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -183,11 +219,24 @@ class _Process:
             self.line.close()
             os.close(self.log_fd)
 
+    def _stuck(self) -> str:
+        """What is to be said where it gets nowhere; which of its processes does not is seen in the output."""
+        if self.standstill is None or not self.standstill.is_due():
+            return ""
+        for pid in (pids := self.pids()):
+            self.below.setdefault(pid, _Below(pid, self.folder, self.tail, self.read_output)).phase = str(self.told)
+        if (found := self.standstill.found([self.below[pid] for pid in pids])) is None:
+            return ""
+        self.stood_still = True
+        self._dump_stacks([rank.pid for rank in found[1] if rank.pid is not None])
+        return f"{found[0]} in eval.py"
+
     def _hear(self, log: OfficialLog) -> None:
         """One call, whole: whoever tells it waits for the answer."""
         data = bytearray()
         with contextlib.suppress(OSError, ValueError, Malformed):
             told, _ = self.line.accept()
+            self.told += 1
             with told:
                 told.settimeout(CALL_PATIENCE_S)
                 while (part := told.recv(1 << 20)) and len(data) < MOST_CALL_BYTES:
@@ -196,14 +245,14 @@ class _Process:
                 log.finish_decided()  # the call is of the next case then
                 self.heard(message)
 
-    def _dump_stacks(self, output: int) -> None:
-        """Has the processes say where they are, those without others below them, which wait for these."""
-        below = descendants(os.getpid())
-        for pid in [pid for pid in below if not descendants(pid)]:
+    def _dump_stacks(self, pids: Sequence[int]) -> None:
+        """Has processes say where they are, and end."""
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGABRT)  # faulthandler answers
-        while select.select([output], [], [], STACK_PATIENCE_S)[0] and (data := os.read(output, 1 << 20)):
-            self.tail.add(data)
+        output = self.process.stdout
+        while output and select.select([output], [], [], STACK_PATIENCE_S)[0] and self.read_output():
+            pass
 
 
 def _ending(code: int) -> tuple[Status, str]:
@@ -268,8 +317,10 @@ class _Evaluation:
                 left = self.close(log, process, status, message, mode)
                 self.run.unconfined = log.unconfined or []
                 hangs = hangs + 1 if status is Status.TIMEOUT else 0
-                if left and hangs >= HANGS_BEFORE_STOP:
-                    self.tell_not_run(left, f"{hangs} cases in a row did not end in time")
+                if left and (process.stood_still or hangs >= HANGS_BEFORE_STOP):
+                    self.tell_not_run(
+                        left, STOPS if process.stood_still else f"{hangs} cases in a row did not end in time"
+                    )
                     left = []
 
     def close(self, log: OfficialLog, ended: _Process, status: Status, message: str, mode: str) -> list[CaseSpec]:
@@ -282,7 +333,7 @@ class _Evaluation:
         blamed = begun or (log.open[0] if log.open and not others else None)
         if status is not Status.PASS and blamed is not None:
             place = tail.stack_place(ended.folder)
-            text = message + (f" ({place})" if place else "")
+            text = message + (f" ({place})" if place else "") + f"; {WAITS_ANYWAY}" * ended.stood_still
             log.tell(blamed, CaseResult(blamed.index, blamed.spec, status, text, last_words=tail.last_words()))
         elif status is not Status.PASS and not log.open and all(case.passed for case in others):
             self.run.notes.append(message)

@@ -6,6 +6,7 @@ nothing but the standard library and must cost next to nothing.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import os
@@ -17,6 +18,7 @@ from types import ModuleType
 
 VARIABLE = "FORGE_DEVICE"  # names the emulated architecture, or CUDA, for a process and all it spawns
 CALLS = "FORGE_CALLS"  # has a submission's calls told: forge/judge/called.py
+STACKS = "FORGE_STACKS"  # the signal upon which a process says where its threads are, and goes on
 CUDA = "cuda"
 SITE = str(Path(__file__).with_name("site"))
 ROOT = str(Path(__file__).resolve().parents[2])  # where the packages `forge` and `cdna` lie
@@ -84,6 +86,8 @@ def install(arch: str) -> None:
     """Arrange that torch and triton are prepared for `arch` once imported; at once if they already are."""
     if any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path):
         return
+    if STACKS in os.environ:
+        faulthandler.register(int(os.environ[STACKS]), os.dup(2))  # the submission may silence its own
     actions: dict[str, Action] = {
         "torch.utils.cpp_extension": lambda _: _apply("forge.device.hip_on_cuda", "apply", arch, "torch")
     }

@@ -30,6 +30,7 @@ from forge.judge.messages import REFEREE_EVENTS, Setup
 from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan, sample_of
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
+from forge.judge.standstill import STOPS
 from forge.judge.triton_errors import lacking_format
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
@@ -296,7 +297,7 @@ class Judge:
             self.stopped = short_of_a_format(result, plan)
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs and result.elapsed_s < plan.limit_s:
-            self.stopped = "a case stood still: each of the others may take as long"
+            self.stopped = STOPS
         elif self._hangs >= HANGS_BEFORE_STOP:
             self.stopped = f"{self._hangs} cases in a row did not end in time"
         elif plan.mode == "leaderboard" and not result.passed:

@@ -10,7 +10,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from forge.judge.results import Status
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
+SUBMISSION = "submission.py"
 MOST_PHASE = 80  # characters
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
@@ -113,13 +114,14 @@ class Tail:
         return self.lines()[-count:]
 
     def stack_place(self, folder: Path) -> str:
-        """Where a dumped stack is in the run folder: "submission.py:12, in custom_kernel"."""
+        """Where a dumped stack is in the submission, else in the run folder: "submission.py:12, in custom_kernel"."""
         text = bytes(self.data[-TAIL_BYTES:]).decode("utf-8", "replace")
-        for line in text.splitlines():
-            match = STACK_LINE.match(line)
-            if match and Path(match["file"]).parent == folder:
-                return f"{Path(match['file']).name}:{match['line']}, in {match['name']}"
-        return ""
+        found = [match for line in text.splitlines() if (match := STACK_LINE.match(line))]
+        places = [(path.name, match) for match in found if (path := Path(match["file"])).parent == folder]
+        if not places:
+            return ""
+        name, match = next((place for place in places if place[0] == SUBMISSION), places[0])
+        return f"{name}:{match['line']}, in {match['name']}"
 
 
 @dataclass(frozen=True)
@@ -308,22 +310,8 @@ class WorkerProcess:
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGABRT)
 
-    def innermost_frames(self, wait_s: float = 2.0) -> list[str]:
-        """The files in which its threads are just now; [] if it does not say."""
-        before, deadline = self.tail.total_bytes, time.monotonic() + wait_s
-        with contextlib.suppress(ProcessLookupError):
-            if self.pid is not None:
-                os.kill(self.pid, WHERE)
-        while time.monotonic() < deadline and not self.read_output():
-            time.sleep(0.02)
-        time.sleep(0.1)  # it is written at once, in some pieces
-        while self.read_output():
-            pass
-        lines = bytes(self.tail.data[before - self.tail.total_bytes :]).decode("utf-8", "replace").splitlines()
-        pairs = zip(lines, lines[1:])
-        return [
-            match["file"] for head, line in pairs if head.startswith(STACK_STARTS) and (match := STACK_LINE.match(line))
-        ]
+    def stacks(self) -> list[list[str]]:
+        return [] if self.pid is None else stacks_of(self.pid, self.tail, self.read_output)
 
     def read_stack(self, wait_s: float = 2.0) -> str:
         """After `ask_for_stack`: the place in the run folder, "" if there is no answer in time."""
@@ -342,6 +330,31 @@ class WorkerProcess:
         self.channel.close()
         os.close(self.status_fd)
         os.close(self.output_fd)
+
+
+def stacks_of(pid: int, tail: Tail, read_output: Callable[[], object], wait_s: float = 2.0) -> list[list[str]]:
+    """The files in which a process's threads are just now, of each the innermost first; [] if it does not say.
+
+    read_output: into `tail`, false where there is nothing."""
+    before, deadline = tail.total_bytes, time.monotonic() + wait_s
+    with contextlib.suppress(OSError):
+        caught = re.search(r"^SigCgt:\s(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        if caught is None or not int(caught[1], 16) >> (WHERE - 1) & 1:
+            return []  # it would end it
+        os.kill(pid, WHERE)
+    while time.monotonic() < deadline and not read_output():
+        time.sleep(0.02)
+    time.sleep(0.1)  # it is written at once, in some pieces
+    while read_output():
+        pass
+    text = bytes(tail.data[max(0, len(tail.data) - tail.total_bytes + before) :]).decode("utf-8", "replace")
+    stacks: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith(STACK_STARTS):
+            stacks.append([])
+        elif stacks and (match := STACK_LINE.match(line)):
+            stacks[-1].append(match["file"])
+    return [stack for stack in stacks if stack]
 
 
 def describe_exit(code: int) -> str:

@@ -1,5 +1,8 @@
 """Whether the ranks of a case on an emulated device get on, however slowly: a kernel may take an hour, a loop of the
-host's that launches nothing is ended. What counts is launches, instructions, output and the phases of a call."""
+host's that launches nothing is ended. What counts is launches, instructions, output and the phases of a call.
+
+A rank is a worker of ours, or each of the processes that a folder's own eval.py starts.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,31 @@ import contextlib
 import os
 import sysconfig
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from forge.judge.process_tree import descendants
-from forge.judge.processes import WorkerProcess
+from forge.judge.processes import SUBMISSION, Tail
 
 BUSY_S = 60.0  # of a rank's own processor time
 ASLEEP_S, ASLEEP_SHARE = 120.0, 0.01  # of the clock; of a core, below which a rank and all below it count as asleep
 LOOK_S = 2.0
+WAITS_ANYWAY = "--timeout S waits S seconds whatever it does"
+STOPS = "a case stood still: each of the others may take as long"
 SAMPLES = 5  # of a rank's stack: one may be taken between two of torch's operations
 TICKS = os.sysconf("SC_CLK_TCK")
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+
+
+class Rank(Protocol):
+    pid: int | None
+    phase: str
+    tail: Tail
+    folder: Path  # of its run
+
+    def stacks(self) -> list[list[str]]: ...  # as stacks_of tells them
 
 
 @dataclass
@@ -37,13 +52,16 @@ class Standstill:
 
     def __init__(self, turns_of: Callable[[Iterable[int]], int | None]) -> None:
         self.turns_of = turns_of
-        self.seen: dict[WorkerProcess, _Seen] = {}
+        self.seen: dict[Rank, _Seen] = {}
         self.looked_at = time.monotonic()
 
-    def found(self, waiting: list[WorkerProcess]) -> tuple[str, list[WorkerProcess]] | None:
+    def is_due(self) -> bool:
+        return time.monotonic() - self.looked_at >= LOOK_S
+
+    def found(self, waiting: Sequence[Rank]) -> tuple[str, list[Rank]] | None:
         """What is to be said of ranks that get nowhere, and which they are."""
         elapsed_s = time.monotonic() - self.looked_at
-        if elapsed_s < LOOK_S or any(worker.pid is None for worker in waiting):
+        if not self.is_due() or any(worker.pid is None for worker in waiting):
             return None
         self.looked_at += elapsed_s
         for worker in waiting:
@@ -56,7 +74,7 @@ class Standstill:
                 return f"no launch, no instruction, no output, asleep for {ASLEEP_S:g} s", asleep
         return None
 
-    def _is_busy(self, worker: WorkerProcess, elapsed_s: float) -> bool:
+    def _is_busy(self, worker: Rank, elapsed_s: float) -> bool:
         """Whether it works at nothing that counts; notes how long it and all below it have been asleep."""
         assert worker.pid is not None
         pids = [worker.pid, *descendants(worker.pid)]
@@ -76,13 +94,17 @@ class Standstill:
         return own
 
 
-def _in_its_own_code(worker: WorkerProcess) -> bool:
-    """Whether its threads are in code of the submission's or the standard library's. In torch's or Triton's they
-    compute or compile, which is the case's work, as a call is that a kernel of the card's would be."""
-    files = worker.innermost_frames()
-    standard = [file.startswith(STANDARD_LIBRARY) and "-packages" not in file for file in files]
-    own = [file.startswith("<") or Path(file).parent == worker.folder for file in files]
-    return bool(files) and all(map(max, standard, own))
+def _in_its_own_code(worker: Rank) -> bool:
+    """Whether its threads are in code of the submission's, or in the standard library's that it calls. In torch's or
+    Triton's they compute or compile, which is the case's work, as a call is that a kernel of the card's would be."""
+    stacks, source = worker.stacks(), str(worker.folder / SUBMISSION)
+    callers = [next((file for file in stack if not _is_standard(file)), source) for stack in stacks]
+    own = [file.startswith("<") or Path(file).parent == worker.folder for file in callers]
+    return any(source in stack for stack in stacks) and all(own)
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith("<frozen") or (file.startswith(STANDARD_LIBRARY) and "-packages" not in file)
 
 
 def _processor_s(pid: int) -> float:

@@ -23,7 +23,7 @@ from forge.judge.process_tree import descendants
 from forge.judge.processes import Event, WorkerProcess, end_all, free_bytes, free_port, wait_for_events, written_bytes
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Fault, Status
-from forge.judge.standstill import Standstill
+from forge.judge.standstill import WAITS_ANYWAY, Rank, Standstill
 from forge.task.problem import ProblemError
 
 TICK_S = 0.1
@@ -34,7 +34,6 @@ AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
 MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
 MAX_WRITTEN_BYTES = 16 << 30  # to disks, from one answer to the next: what a submission builds is smaller
 PORT_ATTEMPTS = 5
-WAITS_ANYWAY = "--timeout S waits S seconds whatever it does"
 
 # Texts of errors that say no more than that another rank is gone.
 SECOND_HAND = ("Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed", "NCCL", "recvBytes")
@@ -314,7 +313,7 @@ def _timed_out(
     at_s: float,
     why: str,
     advice: str,
-    culprits: Sequence[WorkerProcess] = (),
+    culprits: Sequence[Rank] = (),
 ) -> dict[WorkerProcess, RankAnswer[A]]:
     """Names where each rank is; culprits: those that others wait for, where that is known."""
     for worker in waiting:

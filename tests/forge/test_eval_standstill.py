@@ -54,8 +54,12 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, value in {"BUSY_S": 0.8, "ASLEEP_S": 8.0, "LOOK_S": 0.2}.items():
         monkeypatch.setattr(standstill, name, value)
 
-    def judge(source: str, *options: str, task: str = TASK, reference: str = REFERENCE) -> dict[str, Any]:
+    def judge(
+        source: str, *options: str, task: str = TASK, reference: str = REFERENCE, own: str = ""
+    ) -> dict[str, Any]:
         write_problem(tmp_path / "problem", task, reference)
+        if own:
+            (tmp_path / "problem" / "eval.py").write_text(own)
         (tmp_path / "submission.py").write_text(source)
         main(["test", "problem", "--device", "gfx942", "--json", "out.json", "--calls", "1", "--no-history", *options])
         found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text())
@@ -121,3 +125,47 @@ def custom_kernel(x):
     first, *_ = judged(source, "--cases", "0", task=RANKS_TASK, reference=RANKS_REFERENCE)["cases"]
     assert first["status"] == "timeout" and first["rank"] == 1, first
     assert re.search(r"own processor time in .*\(submission.py:[56], in custom_kernel\); rank 0 in ", first["message"])
+
+
+# Whoever calls is in the eval.py itself, or in a process of its own; the reference may think for as long as it likes.
+OWN = """
+import multiprocessing, os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+
+def judged(x, rounds=0):
+    from submission import double
+    until = time.process_time() + rounds
+    while time.process_time() < until:
+        pass
+    return double(x) == 2 * x
+
+if __name__ == "__main__":
+    out = os.fdopen(int(os.environ["POPCORN_FD"]), "w")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for i, line in enumerate(open(sys.argv[2]).read().splitlines()):
+            print(f"test.{i}.spec: {line}", file=out, flush=True)
+            good = CALL
+            print(f"test.{i}.status: {'pass' if good else 'fail'}", file=out, flush=True)
+        print("check: pass", file=out, flush=True)
+"""
+IN_A_POOL, THINKS = "pool.submit(judged, 3).result()", "judged(3, 2.5)"
+OWN_TASK = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
+
+
+@pytest.mark.parametrize("call", ["judged(3)", IN_A_POOL])
+@pytest.mark.parametrize("source", STUCK, ids=["in a loop", "at its import", "asleep"])
+def test_what_gets_nowhere_in_a_folders_own_eval_is_ended_and_named(source: str, call: str, judged: Any) -> None:
+    found = judged(source.replace("custom_kernel", "double"), task=OWN_TASK, own=OWN.replace("CALL", call))
+    first, second, _ = found["cases"]
+    assert first["status"] == "timeout" and "a case stood still" in second["message"], first
+    why = r"no output(, asleep for 8 s| in 0.8 s of its own processor time) in eval.py \(submission.py:[123], in .*; --"
+    assert re.search(why, first["message"]), first
+
+
+@pytest.mark.parametrize("call", [IN_A_POOL, THINKS])
+def test_what_works_on_in_a_folders_own_eval_is_not_ended(call: str, judged: Any) -> None:
+    works = WORKS.replace("custom_kernel(x):", "double(x):\n    value, x = x, torch.zeros(4 + bool(ONE))")
+    for one in (0, 1):
+        source = works.replace("ONE", str(one)).replace("return x * 2", "return value * 2")
+        (case,) = judged(source, "--cases", "0", task=OWN_TASK, own=OWN.replace("CALL", call))["cases"]
+        assert case["status"] == "pass", case

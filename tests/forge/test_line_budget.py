@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_249,
+    "cdna": 42_254,
     "docs": 3_955,
-    "forge": 25_455,
+    "forge": 25_549,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 42_485,
+    "tests": 42_573,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
