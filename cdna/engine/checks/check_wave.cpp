@@ -110,15 +110,12 @@ static bool check_definedness(Wave& w, WaveCheck& c, const Inst& in, const Acces
   u64& sound = c.sound[c.pc >> 6];
   const u64 here = 1ull << (c.pc & 63);
   if (known && (sound & here)) return true;
-  for (u32 k = 0; k < x.n && known; k++) {
-    const Touch& t = x.touch[k];
-    if (t.flags & (ADDRESS | SOURCE))
+  for (const Touch& t : x)
+    if (known && t.flags & (ADDRESS | SOURCE))
       known = bits_at(t.flags & SCALAR ? c.known_s : c.known_v, t.reg, t.count) == span(t.count);
-  }
   if (!known) return check_values(w, c, in, x);
   bool whole = x.all_lanes || w.exec() == ~0ull, defined = true;
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & WRITES)) continue;
     if (t.flags & SCALAR) {
       set_bits(c.known_s, t.reg, t.count);
@@ -146,8 +143,7 @@ static bool may_load_unwritten(Wave& w, const Inst& in, const Access& x) {
 
 static bool touches_pending(const WaveCheck& c, const Access& x) {
   u64 any = 0;
-  for (u32 k = 0; k < x.n; k++)
-    any |= bits_at(x.touch[k].flags & SCALAR ? c.pending_s : c.pending_v, x.touch[k].reg, x.touch[k].count);
+  for (const Touch& t : x) any |= bits_at(t.flags & SCALAR ? c.pending_s : c.pending_v, t.reg, t.count);
   return any;
 }
 
@@ -165,8 +161,8 @@ static bool check_registers(Wave& w, WaveCheck& c, const Checks& checks, const I
 }
 
 static const Touch* destination(const Access& x) {
-  for (u32 k = 0; k < x.n; k++)
-    if (x.touch[k].flags & WRITES) return &x.touch[k];
+  for (const Touch& t : x)
+    if (t.flags & WRITES) return &t;
   return nullptr;
 }
 
@@ -225,9 +221,8 @@ static bool before(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
 // What an instruction has made of the addresses of variables: which registers hold one, or come of one.
 static void note_naming(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   if (x.naming == NAMES_VARIABLE) c.variable[in.dst[0].reg / 2] = w.s64(in.dst[0].reg - 1);
-  for (u32 k = 0; k < x.n; k++)
+  for (const Touch& t : x)
     for (u32 i = c.n_derived; i-- > 0;) {
-      const Touch& t = x.touch[k];
       const u32 reg = c.derived[i].reg;
       if ((t.flags & WRITES) && !(t.flags & SCALAR) && t.reg < reg + 2u && reg < t.reg + (u32)t.count)
         c.derived[i] = c.derived[--c.n_derived];

@@ -30,8 +30,7 @@ bool holds_unwritten_lds(const WaveCheck& c, u32 reg, int lane) {
   return !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && !(cell.defined >> lane & 1);
 }
 static void define(WaveCheck& c, const Access& x, u64 lanes) {
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & WRITES)) continue;
     if (t.flags & SCALAR) set_bits(c.known_s, t.reg, t.count);
     else define_lanes(c, t, lanes);
@@ -101,8 +100,7 @@ static bool address_found(Wave& w, const Touch& t, const Flow& f, u64 lanes) {
 }
 
 static bool check_addresses(Wave& w, WaveCheck& c, const Access& x) {
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & ADDRESS)) continue;
     Flow f = {};
     bool scalar = t.flags & SCALAR;
@@ -171,8 +169,7 @@ static Flow computable(const Flow& f) { return (f.origin.what & WHAT) == INACTIV
 
 static Flow sources(const WaveCheck& c, const Access& x, bool low_only = false, bool carries = false) {
   Flow f = {};
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (t.flags & WRITES) continue;
     if (t.flags & SCALAR && carries && t.count == 2) {
       f.add(scalar_pair(c, t.reg));
@@ -189,8 +186,7 @@ static void computes(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   Flow all = sources(c, x, false, x.flow == FLOW_CARRIES);
   if (x.accumulates) all.add(computable(vector_register(c, in.dst[0].reg)));
   Flow low = x.flow == FLOW_LOW_FIRST ? sources(c, x, true) : all;
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & WRITES)) continue;
     if (t.flags & SCALAR) {  // carries, one bit a lane
       write_pair(c, t.reg, all.of(exec).calculated());
@@ -208,11 +204,9 @@ static void scalar_computes(WaveCheck& c, const Access& x) {
     low.add(carry);
   }
   c.values.scc = all.undefined ? all.origin : Origin{0, 0};
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x)
     if (t.flags & WRITES)
       for (u32 r = 0; r < t.count; r++) write_scalar(c, t.reg + r, (r ? all : low).calculated());
-  }
 }
 
 static bool moves(Wave& w, WaveCheck& c, const Inst& in) {
@@ -256,8 +250,7 @@ static void scalar_selects(Wave& w, WaveCheck& c, const Inst& in) {
 static void multiplies(WaveCheck& c, const Inst& in, const Access& x) {
   Flow spoilt = {};
   u32 position = 0;
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (t.flags & WRITES || position++ >= 2) continue;
     for (u32 r = 0; r < t.count; r++) {
       Flow f = vector_register(c, t.reg + r);
@@ -339,8 +332,7 @@ static bool hands_on(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   if (x.writes_scc) c.values.scc = f.undefined ? f.origin : Origin{0, 0};
   if (!f.undefined) return true;
   const u64 to = reached(w, x, f.undefined, lanes);
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (t.flags & WRITES && t.flags & SCALAR && t.count == 2 && of_lanes) {  // a bit a lane
       write_pair(c, t.reg, Flow{to, to, f.origin});
       continue;

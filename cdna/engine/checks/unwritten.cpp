@@ -50,8 +50,7 @@ static void note_lanes(Wave& w, u32 reg, u64 lanes, u32 pc) {
 static void note_lds(Wave& w, const Inst& in, const Access& x) {
   GroupCheck& g = *w.wg->check;
   const u32 pc = g.unwritten - 1;
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & WRITES)) continue;
     u64 at[WAVE];
     LANES at[i] = (u64)w.wg->lds + w.vreg(in.src[0].reg)[i] + (u32)in.offset * x.stride;
@@ -87,8 +86,7 @@ void note_loaded(Wave& w, const Inst& in, const Access& x) {
   // What scratch holds is known.
   if (x.space == SCRATCH_SPACE || (x.kind == SMEM_LOAD && !c.polled))
     return;  // polled: 0 of the kernel's own arguments
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x) {
     if (!(t.flags & WRITES)) continue;
     for (u32 r = 0; r < t.count; r++) {
       if (t.flags & SCALAR) {
@@ -237,7 +235,7 @@ static bool may_follow(const Inst& in, const Access& x) {
     default: return false;  // what they hand on is known to the lane, or to the bit
   }
   bool makes_vectors = false;
-  for (u32 k = 0; k < x.n; k++) makes_vectors |= (x.touch[k].flags & (WRITES | SCALAR)) == WRITES;
+  for (const Touch& t : x) makes_vectors |= (t.flags & (WRITES | SCALAR)) == WRITES;
   return makes_vectors;
 }
 
@@ -257,8 +255,8 @@ static bool take_sources(const WaveCheck& c, const Access& x, Trial& t, Origin& 
     }
     return true;
   };
-  for (u32 k = 0; k < x.n; k++)
-    if ((!(x.touch[k].flags & WRITES) || x.accumulates) && !add(x.touch[k])) return false;
+  for (const Touch& s : x)
+    if ((!(s.flags & WRITES) || x.accumulates) && !add(s)) return false;
   // Some leave a part of their results' registers as it was.
   for (u32 k = 0; k < t.results.n; k++) {
     const Flow f = vector_register(c, t.results.reg[k]).of(lanes);
@@ -285,8 +283,7 @@ bool follow_unwritten(Wave& w, const Inst& in, const Access& x) {
   Trial t(w, in);
   Origin origin = {};
   u32 pair_reg = 0;
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& s = x.touch[k];
+  for (const Touch& s : x) {
     if (!(s.flags & WRITES)) continue;
     if (s.flags & SCALAR) pair_reg = s.reg;
     for (u32 r = 0; r < s.count && !(s.flags & SCALAR); r++) t.results.add(w, s.reg + r, 0);

@@ -87,7 +87,11 @@ static inline u32 clamp_i32(i64 x) {
   return (u32)(x > 0x7fffffffll ? 0x7fffffffll : x < -0x80000000ll ? -0x80000000ll : x);
 }
 static inline u32 clamp_u16(u32 x) { return x > 0xffff ? 0xffff : x; }
-static inline i32 clamp_i16(i32 x) { return x > 0x7fff ? 0x7fff : x < -0x8000 ? -0x8000 : x; }
+template <class T> static inline i32 clamp_i16(T x) { return x > 0x7fff ? 0x7fff : x < -0x8000 ? -0x8000 : (i32)x; }
+template <class T> static inline T least(T a, T b) { return a < b ? a : b; }
+template <class T> static inline T most(T a, T b) { return a > b ? a : b; }
+template <class T> static inline T middle(T a, T b, T c) { return most(least(a, b), least(most(a, b), c)); }
+static inline double two_to(i32 n) { return as_f64((u64)(n + 1023) << 52); }  // -1022 <= n <= 1023
 
 // f16 of a double, rounded once: the step through f32 rounds to odd, which leaves the final rounding all it
 // needs.

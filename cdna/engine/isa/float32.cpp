@@ -30,9 +30,8 @@ static inline float fract_of(float a) {
 }
 CORE_F32(fract, fract_of(a))
 
-static inline double power_of_two(i32 e) { return as_f64((u64)(e + 1023) << 52); }  // -1022 <= e <= 1023
 static inline float scaled(float a, i32 e) {
-  return (float)((double)a * power_of_two(e < -400 ? -400 : e > 400 ? 400 : e));
+  return (float)((double)a * two_to(e < -400 ? -400 : e > 400 ? 400 : e));
 }
 CORE(ldexp_, bits(scaled(as_f32(a), (i32)b)))
 // clang-format on

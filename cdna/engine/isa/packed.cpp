@@ -20,11 +20,7 @@ CORE_PK_U16(pk_mad, a * b + c)
 CORE_PK_U16(pk_add_u16_clamp, clamp_u16(a + b)) CORE_PK_U16(pk_sub_u16_clamp, a > b ? a - b : 0)
 CORE_PK_U16(pk_mad_u16_clamp, (u64)a * b + c > 0xffff ? 0xffff : a * b + c)
 CORE_PK_I16(pk_add_i16_clamp, clamp_i16(a + b)) CORE_PK_I16(pk_sub_i16_clamp, clamp_i16(a - b))
-static inline i32 mad_saturated(i32 a, i32 b, i32 c) {
-  i64 r = (i64)a * b + c;
-  return r > 0x7fff ? 0x7fff : r < -0x8000 ? -0x8000 : (i32)r;
-}
-CORE_PK_I16(pk_mad_i16_clamp, mad_saturated(a, b, c))
+CORE_PK_I16(pk_mad_i16_clamp, clamp_i16((i64)a * b + c))
 CORE_PK_U16(pk_lshlrev, b << (a & 15)) CORE_PK_U16(pk_lshrrev, b >> (a & 15))
 CORE_PK_I16(pk_ashrrev, b >> (a & 15))
 CORE_PK_I16(pk_min_i16, a < b ? a : b) CORE_PK_I16(pk_max_i16, a > b ? a : b)

@@ -4,8 +4,6 @@
 // "does not handle denormals").
 #include "cores.h"
 
-static inline double two_to(i32 n) { return as_f64((u64)(n + 1023) << 52); }  // -1022 <= n <= 1023
-
 // 2^x, |x| <= 1000.
 static inline double exp2_of(double x) {
   double n = __builtin_roundeven(x), t = (x - n) * 0.693147180559945309417, p = 1.6059043836821613e-10;

@@ -12,21 +12,14 @@ CORE_I16_KEEP(sub_i16_clamp, clamp_i16(a - b))
 CORE_U16(mad_legacy, a * b + c) CORE_U16_KEEP(mad, a * b + c)
 CORE_U16(mad_legacy_u16_clamp, clamp_u32((u64)a * b + c) > 0xffff ? 0xffff : a * b + c)
 CORE_U16_KEEP(mad_u16_clamp, (u64)a * b + c > 0xffff ? 0xffff : a * b + c)
-static inline i32 mad_i16_saturated(i32 a, i32 b, i32 c) {
-  i64 r = (i64)a * b + c;
-  return r > 0x7fff ? 0x7fff : r < -0x8000 ? -0x8000 : (i32)r;
-}
-CORE_I16(mad_legacy_i16_clamp, mad_i16_saturated(a, b, c))
-CORE_I16_KEEP(mad_i16_clamp, mad_i16_saturated(a, b, c))
+CORE_I16(mad_legacy_i16_clamp, clamp_i16((i64)a * b + c)) CORE_I16_KEEP(mad_i16_clamp, clamp_i16((i64)a * b + c))
 CORE_U16(lshlrev, b << (a & 15)) CORE_U16(lshrrev, b >> (a & 15)) CORE_I16(ashrrev, b >> (a & 15))
 CORE_I16(min_i16, a < b ? a : b) CORE_I16(max_i16, a > b ? a : b) CORE_U16(min_u16, a < b ? a : b)
 CORE_U16(max_u16, a > b ? a : b)
-template <class T> static inline T least(T a, T b) { return a < b ? a : b; }
-template <class T> static inline T most(T a, T b) { return a > b ? a : b; }
 CORE_I16_KEEP(min3_i16, least(least(a, b), c)) CORE_I16_KEEP(max3_i16, most(most(a, b), c))
-CORE_I16_KEEP(med3_i16, most(least(a, b), least(most(a, b), c)))
+CORE_I16_KEEP(med3_i16, middle(a, b, c))
 CORE_U16_KEEP(min3_u16, least(least(a, b), c)) CORE_U16_KEEP(max3_u16, most(most(a, b), c))
-CORE_U16_KEEP(med3_u16, most(least(a, b), least(most(a, b), c)))
+CORE_U16_KEEP(med3_u16, middle(a, b, c))
 
 CORE_F16(add_f16, a + b) CORE_F16(sub_f16, a - b) CORE_F16(subrev_f16, b - a) CORE_F16(mul_f16, a * b)
 // v_mad and v_mac round the product before they add.
@@ -53,9 +46,8 @@ static inline float fract_of(float a) {
   return f >= 1.0f ? 0x1.ffcp-1f : f;
 }
 CORE_F16(fract, fract_of(a))
-static inline double power_of_two(i32 e) { return as_f64((u64)(e + 1023) << 52); }
 static inline f16 scaled(double a, i32 e) {
-  return f16_of(a * power_of_two(e < -100 ? -100 : e > 100 ? 100 : e));
+  return f16_of(a * two_to(e < -100 ? -100 : e > 100 ? 100 : e));
 }
 CORE(ldexp_, bits(scaled((double)(float)as_f16(a), (i16)b)))
 // frexp, as in float32.cpp: a denormal has the exponent and mantissa of its value.

@@ -25,12 +25,10 @@ CORE(mad_i32_i16, (i32)(i16)a * (i16)b + c) CORE(mad_i32_i16_clamp, clamp_i32((i
 
 CORE_I32(min_i32, a < b ? a : b) CORE_I32(max_i32, a > b ? a : b) CORE(min_u32, a < b ? a : b)
 CORE(max_u32, a > b ? a : b)
-template <class T> static inline T least(T a, T b) { return a < b ? a : b; }
-template <class T> static inline T most(T a, T b) { return a > b ? a : b; }
 CORE_I32(min3_i32, least(least(a, b), c)) CORE_I32(max3_i32, most(most(a, b), c))
-CORE_I32(med3_i32, most(least(a, b), least(most(a, b), c)))
+CORE_I32(med3_i32, middle(a, b, c))
 CORE(min3_u32, least(least(a, b), c)) CORE(max3_u32, most(most(a, b), c))
-CORE(med3_u32, most(least(a, b), least(most(a, b), c)))
+CORE(med3_u32, middle(a, b, c))
 
 CORE(bfe_u32, (a >> (b & 31)) & ((1u << (c & 31)) - 1))
 // A field that reaches past bit 31 is filled with the value's sign, as the arithmetic shift leaves it.

@@ -62,6 +62,9 @@ struct Access {
   u16 stride;      // what the offsets of ds_read2 and its kin count, in bytes
   u64 blocks;      // of registers that it touches, see block_of
   Touch touch[8];
+
+  const Touch* begin() const { return touch; }
+  const Touch* end() const { return touch + n; }
 };
 
 // A bit for 16 vector registers, or 8 scalar ones: what an instruction touches mostly has nothing to do with what is pending.

@@ -15,8 +15,8 @@ Loop Analysis::loop_around(u32 at) const {
 u32 Analysis::definition(u32 begin, u32 at, u32 reg, bool scalar) const {
   const Touch wanted = {(u16)reg, 1, (u8)(scalar ? SCALAR : 0)};
   while (at-- > begin)
-    for (u32 k = 0; k < table[at].n; k++)
-      if (table[at].touch[k].flags & WRITES && overlap(table[at].touch[k], wanted)) return at;
+    for (const Touch& t : table[at])
+      if (t.flags & WRITES && overlap(t, wanted)) return at;
   return NOWHERE;
 }
 
@@ -34,21 +34,16 @@ i64 Analysis::constant(u32 at, u32 reg) const {
 
 bool Analysis::keeps_address(u32 load, u32 from, u32 to) const {
   for (u32 i = from; i < to; i++)
-    for (u32 k = 0; k < table[i].n; k++)
-      for (u32 q = 0; q < table[load].n && table[i].touch[k].flags & WRITES; q++) {
-        const Touch& address = table[load].touch[q];
-        if ((address.flags & (ADDRESS | WRITES)) == ADDRESS && overlap(table[i].touch[k], address)) return false;
-      }
+    for (const Touch& t : table[i])
+      for (const Touch& of : table[load])
+        if (t.flags & WRITES && (of.flags & (ADDRESS | WRITES)) == ADDRESS && overlap(t, of)) return false;
   return true;
 }
 
 bool Analysis::reads_result(u32 at, u32 load) const {
-  for (u32 k = 0; k < table[at].n; k++)
-    for (u32 q = 0; q < table[load].n && !(table[at].touch[k].flags & WRITES); q++) {
-      const Touch& result = table[load].touch[q];
-      const Touch first = {result.reg, 1, result.flags};
-      if (result.flags & WRITES && overlap(table[at].touch[k], first)) return true;
-    }
+  for (const Touch& t : table[at])
+    for (const Touch& result : table[load])
+      if (~t.flags & result.flags & WRITES && overlap(t, {result.reg, 1, result.flags})) return true;
   return false;
 }
 

@@ -86,13 +86,13 @@ struct Carried {  // registers that a load's result has come to
   bool vector[512], scalar[128];
   bool& at(const Touch& t, u32 k) { return t.flags & SCALAR ? scalar[(t.reg + k) & 127] : vector[(t.reg + k) & 511]; }
   void add(const Access& y) {
-    for (u32 i = 0; i < y.n; i++)
-      for (u32 k = 0; k < y.touch[i].count && y.touch[i].flags & WRITES; k++) at(y.touch[i], k) = true;
+    for (const Touch& t : y)
+      for (u32 k = 0; k < t.count && t.flags & WRITES; k++) at(t, k) = true;
   }
   bool in_data_of(const Access& y) {
-    for (u32 i = 0; i < y.n; i++)
-      for (u32 k = 0; k < y.touch[i].count && !(y.touch[i].flags & (WRITES | ADDRESS)); k++)
-        if (at(y.touch[i], k)) return true;
+    for (const Touch& t : y)
+      for (u32 k = 0; k < t.count && !(t.flags & (WRITES | ADDRESS)); k++)
+        if (at(t, k)) return true;
     return false;
   }
 };

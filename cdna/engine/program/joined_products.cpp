@@ -43,16 +43,14 @@ static bool passes(const Inst& in, const Access& x) {
 }
 
 static const Touch* touching(const Access& x, const Touch& d) {
-  for (u32 k = 0; k < x.n; k++) {
-    const Touch& t = x.touch[k];
+  for (const Touch& t : x)
     if (!(t.flags & SCALAR) && t.reg < d.reg + d.count && d.reg < t.reg + t.count) return &t;
-  }
   return nullptr;
 }
 
 static const Touch& sums(const Access& x) {
-  for (u32 k = 0; k < x.n; k++)
-    if (x.touch[k].flags & WRITES) return x.touch[k];
+  for (const Touch& t : x)
+    if (t.flags & WRITES) return t;
   return x.touch[0];
 }
 
@@ -67,10 +65,8 @@ static void join_from(const Program& p, const u8* entered, u32 first, Inst*& cod
     const Inst& in = p.code[i];
     if (!passes(in, table[i])) return;
     if (!touching(table[i], d)) {
-      for (u32 k = 0; k < table[i].n; k++) {
-        const Touch& t = table[i].touch[k];
+      for (const Touch& t : table[i])
         if ((t.flags & WRITES) && !(t.flags & SCALAR)) written.add(t.reg, t.count);
-      }
       continue;
     }
     const bool same = in.fn == head.fn && multiplies_in_place(in) && in.dst[0].reg == head.dst[0].reg;

@@ -100,8 +100,8 @@ u32 cdna_written(Program* p, u32 pc, Touch* registers) {
   if (!p->accesses) p->accesses = check_table(*p);
   const Access& x = p->accesses[pc];
   u32 n = 0;
-  for (u32 i = 0; i < x.n; i++)
-    if (x.touch[i].flags & WRITES) registers[n++] = x.touch[i];
+  for (const Touch& t : x)
+    if (t.flags & WRITES) registers[n++] = t;
   return n;
 }
 }

@@ -43,21 +43,16 @@ __device__ inline V load(int32x4_t resource, index_t lane_offset, index_t wave_o
   static_assert(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes % 16 == 0,
                 "composable kernel, amd_buffer_load_impl: no such number of bytes is loaded at once");
   V value;
-  if constexpr (bytes <= 16) {
+#pragma unroll
+  for (int at = 0; at < bytes; at += 16) {
     auto part = [&] {
       if constexpr (bytes == 1) return load_b8(resource, lane_offset, wave_offset, cache);
       else if constexpr (bytes == 2) return load_b16(resource, lane_offset, wave_offset, cache);
       else if constexpr (bytes == 4) return load_b32(resource, lane_offset, wave_offset, cache);
       else if constexpr (bytes == 8) return load_b64(resource, lane_offset, wave_offset, cache);
-      else return load_b128(resource, lane_offset, wave_offset, cache);
+      else return load_b128(resource, lane_offset, wave_offset + at, cache);
     }();
-    __builtin_memcpy(&value, &part, bytes);
-  } else {
-#pragma unroll
-    for (int at = 0; at < bytes; at += 16) {
-      int32x4_t part = load_b128(resource, lane_offset, wave_offset + at, cache);
-      __builtin_memcpy(reinterpret_cast<char*>(&value) + at, &part, 16);
-    }
+    __builtin_memcpy(reinterpret_cast<char*>(&value) + at, &part, sizeof part);
   }
   return value;
 }

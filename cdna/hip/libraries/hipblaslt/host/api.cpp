@@ -60,10 +60,7 @@ static hipblasStatus_t get(Attribute a, void* to, size_t bytes, size_t* written)
   return HIPBLAS_STATUS_SUCCESS;
 }
 
-template <class T>
-static Attribute of(T& member) {
-  return {&member, sizeof(T)};
-}
+template <class T> static Attribute of(T& member) { return {&member, sizeof(T)}; }
 static Attribute attribute_of(hipblasLtMatrixLayoutOpaque_t* x, int which) {
   if (!x) return {nullptr, 0};
   switch (which) {
@@ -255,6 +252,22 @@ hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t, int* version) {
   return HIPBLAS_STATUS_SUCCESS;
 }
 
+#define ATTRIBUTES(Kind, Which)                                                                                       \
+  hipblasStatus_t hipblasLt##Kind##Destroy(const hipblasLt##Kind##_t x) {                                             \
+    free(x);                                                                                                          \
+    return HIPBLAS_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                   \
+  hipblasStatus_t hipblasLt##Kind##SetAttribute(hipblasLt##Kind##_t x, Which which, const void* from, size_t bytes) { \
+    return set(attribute_of(x, which), from, bytes);                                                                  \
+  }                                                                                                                   \
+  hipblasStatus_t hipblasLt##Kind##GetAttribute(hipblasLt##Kind##_t x, Which which, void* to, size_t bytes,           \
+                                                size_t* written) {                                                    \
+    return get(attribute_of(x, which), to, bytes, written);                                                           \
+  }
+ATTRIBUTES(MatrixLayout, hipblasLtMatrixLayoutAttribute_t)
+ATTRIBUTES(MatmulDesc, hipblasLtMatmulDescAttributes_t)
+ATTRIBUTES(MatmulPreference, hipblasLtMatmulPreferenceAttributes_t)
+
 hipblasStatus_t hipblasLtMatrixLayoutCreate(hipblasLtMatrixLayout_t* out, hipDataType type, uint64_t rows,
                                             uint64_t columns, int64_t ld) {
   if (!out) return HIPBLAS_STATUS_INVALID_VALUE;
@@ -263,18 +276,6 @@ hipblasStatus_t hipblasLtMatrixLayoutCreate(hipblasLtMatrixLayout_t* out, hipDat
   (*out)->rows = rows, (*out)->columns = columns, (*out)->ld = ld;
   (*out)->batches = 1;
   return HIPBLAS_STATUS_SUCCESS;
-}
-hipblasStatus_t hipblasLtMatrixLayoutDestroy(const hipblasLtMatrixLayout_t x) {
-  free(x);
-  return HIPBLAS_STATUS_SUCCESS;
-}
-hipblasStatus_t hipblasLtMatrixLayoutSetAttribute(hipblasLtMatrixLayout_t x, hipblasLtMatrixLayoutAttribute_t which,
-                                                  const void* from, size_t bytes) {
-  return set(attribute_of(x, which), from, bytes);
-}
-hipblasStatus_t hipblasLtMatrixLayoutGetAttribute(hipblasLtMatrixLayout_t x, hipblasLtMatrixLayoutAttribute_t which,
-                                                  void* to, size_t bytes, size_t* written) {
-  return get(attribute_of(x, which), to, bytes, written);
 }
 
 hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t* out, hipblasComputeType_t compute, hipDataType scale) {
@@ -287,37 +288,11 @@ hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t* out, hipblasCom
   (*out)->epilogue = HIPBLASLT_EPILOGUE_DEFAULT;
   return HIPBLAS_STATUS_SUCCESS;
 }
-hipblasStatus_t hipblasLtMatmulDescDestroy(const hipblasLtMatmulDesc_t x) {
-  free(x);
-  return HIPBLAS_STATUS_SUCCESS;
-}
-hipblasStatus_t hipblasLtMatmulDescSetAttribute(hipblasLtMatmulDesc_t x, hipblasLtMatmulDescAttributes_t which,
-                                                const void* from, size_t bytes) {
-  return set(attribute_of(x, which), from, bytes);
-}
-hipblasStatus_t hipblasLtMatmulDescGetAttribute(hipblasLtMatmulDesc_t x, hipblasLtMatmulDescAttributes_t which,
-                                                void* to, size_t bytes, size_t* written) {
-  return get(attribute_of(x, which), to, bytes, written);
-}
 
 hipblasStatus_t hipblasLtMatmulPreferenceCreate(hipblasLtMatmulPreference_t* out) {
   if (!out) return HIPBLAS_STATUS_INVALID_VALUE;
   *out = (hipblasLtMatmulPreference_t)calloc(1, sizeof **out);
   return HIPBLAS_STATUS_SUCCESS;
-}
-hipblasStatus_t hipblasLtMatmulPreferenceDestroy(const hipblasLtMatmulPreference_t x) {
-  free(x);
-  return HIPBLAS_STATUS_SUCCESS;
-}
-hipblasStatus_t hipblasLtMatmulPreferenceSetAttribute(hipblasLtMatmulPreference_t x,
-                                                      hipblasLtMatmulPreferenceAttributes_t which, const void* from,
-                                                      size_t bytes) {
-  return set(attribute_of(x, which), from, bytes);
-}
-hipblasStatus_t hipblasLtMatmulPreferenceGetAttribute(hipblasLtMatmulPreference_t x,
-                                                      hipblasLtMatmulPreferenceAttributes_t which, void* to,
-                                                      size_t bytes, size_t* written) {
-  return get(attribute_of(x, which), to, bytes, written);
 }
 
 hipblasStatus_t hipblasLtMatmulAlgoGetHeuristic(hipblasLtHandle_t, hipblasLtMatmulDesc_t desc,

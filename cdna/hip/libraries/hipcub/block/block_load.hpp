@@ -14,41 +14,36 @@ enum BlockLoadAlgorithm {
   BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED
 };
 
-template <typename T, int ITEMS, typename InputIterator>
-__device__ inline void LoadDirectBlocked(int thread, InputIterator from, T (&items)[ITEMS]) {
+namespace cdna {
+// Every STEP-th from the first one on.
+template <int STEP, typename T, int ITEMS, typename InputIterator>
+__device__ inline void load_items(int first, InputIterator from, T (&items)[ITEMS]) {
 #pragma unroll
-  for (int i = 0; i < ITEMS; i++) items[i] = from[thread * ITEMS + i];
+  for (int i = 0; i < ITEMS; i++) items[i] = from[first + i * STEP];
 }
-template <typename T, int ITEMS, typename InputIterator>
-__device__ inline void LoadDirectBlocked(int thread, InputIterator from, T (&items)[ITEMS], int valid_items) {
+template <int STEP, typename T, int ITEMS, typename InputIterator>
+__device__ inline void load_items(int first, InputIterator from, T (&items)[ITEMS], int valid_items) {
 #pragma unroll
   for (int i = 0; i < ITEMS; i++)
-    if (thread * ITEMS + i < valid_items) items[i] = from[thread * ITEMS + i];
+    if (first + i * STEP < valid_items) items[i] = from[first + i * STEP];
 }
-template <typename T, int ITEMS, typename Default, typename InputIterator>
-__device__ inline void LoadDirectBlocked(int thread, InputIterator from, T (&items)[ITEMS], int valid_items,
-                                         Default otherwise) {
+template <int STEP, typename T, int ITEMS, typename Default, typename InputIterator>
+__device__ inline void load_items(int first, InputIterator from, T (&items)[ITEMS], int valid_items,
+                                  Default otherwise) {
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) items[i] = T(otherwise);
-  LoadDirectBlocked(thread, from, items, valid_items);
+  load_items<STEP>(first, from, items, valid_items);
 }
-template <int THREADS, typename T, int ITEMS, typename InputIterator>
-__device__ inline void LoadDirectStriped(int thread, InputIterator from, T (&items)[ITEMS]) {
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++) items[i] = from[thread + i * THREADS];
+}  // namespace cdna
+
+// rest: how many are there, and what stands for those that are not.
+template <typename T, int ITEMS, typename InputIterator, typename... Rest>
+__device__ inline void LoadDirectBlocked(int thread, InputIterator from, T (&items)[ITEMS], Rest... rest) {
+  cdna::load_items<1>(thread * ITEMS, from, items, rest...);
 }
-template <int THREADS, typename T, int ITEMS, typename InputIterator>
-__device__ inline void LoadDirectStriped(int thread, InputIterator from, T (&items)[ITEMS], int valid_items) {
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++)
-    if (thread + i * THREADS < valid_items) items[i] = from[thread + i * THREADS];
-}
-template <int THREADS, typename T, int ITEMS, typename Default, typename InputIterator>
-__device__ inline void LoadDirectStriped(int thread, InputIterator from, T (&items)[ITEMS], int valid_items,
-                                         Default otherwise) {
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++) items[i] = T(otherwise);
-  LoadDirectStriped<THREADS>(thread, from, items, valid_items);
+template <int THREADS, typename T, int ITEMS, typename InputIterator, typename... Rest>
+__device__ inline void LoadDirectStriped(int thread, InputIterator from, T (&items)[ITEMS], Rest... rest) {
+  cdna::load_items<THREADS>(thread, from, items, rest...);
 }
 
 template <typename T, int BLOCK_DIM_X, int ITEMS_PER_THREAD, BlockLoadAlgorithm ALGORITHM = BLOCK_LOAD_DIRECT,
@@ -59,7 +54,6 @@ class BlockLoad {
   __device__ BlockLoad(TempStorage&) {}
   __device__ BlockLoad() {}
 
-  // rest: how many are there, and what stands for those that are not.
   template <typename InputIterator, typename... Rest>
   __device__ void Load(InputIterator from, T (&items)[ITEMS_PER_THREAD], Rest... rest) {
     int thread = cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>();

@@ -25,35 +25,19 @@ class BlockRadixSort {
   __device__ BlockRadixSort(TempStorage& storage) : storage_(storage), thread_(thread()) {}
   __device__ BlockRadixSort() : storage_(own()), thread_(thread()) {}
 
-  __device__ void Sort(KeyT (&keys)[ITEMS], int begin_bit = 0, int end_bit = 8 * sizeof(KeyT)) {
-    sort<false, false>(keys, nullptr, begin_bit, end_bit);
+#define CDNA_HIPCUB_BLOCK_SORT(NAME, DESCENDING, STRIPED)                                       \
+  __device__ void NAME(KeyT(&keys)[ITEMS], int begin_bit = 0, int end_bit = 8 * sizeof(KeyT)) { \
+    sort<DESCENDING, STRIPED>(keys, nullptr, begin_bit, end_bit);                               \
+  }                                                                                             \
+  __device__ void NAME(KeyT(&keys)[ITEMS], ValueT(&values)[ITEMS], int begin_bit = 0,           \
+                       int end_bit = 8 * sizeof(KeyT)) {                                        \
+    sort<DESCENDING, STRIPED>(keys, values, begin_bit, end_bit);                                \
   }
-  __device__ void Sort(KeyT (&keys)[ITEMS], ValueT (&values)[ITEMS], int begin_bit = 0,
-                       int end_bit = 8 * sizeof(KeyT)) {
-    sort<false, false>(keys, values, begin_bit, end_bit);
-  }
-  __device__ void SortDescending(KeyT (&keys)[ITEMS], int begin_bit = 0, int end_bit = 8 * sizeof(KeyT)) {
-    sort<true, false>(keys, nullptr, begin_bit, end_bit);
-  }
-  __device__ void SortDescending(KeyT (&keys)[ITEMS], ValueT (&values)[ITEMS], int begin_bit = 0,
-                                 int end_bit = 8 * sizeof(KeyT)) {
-    sort<true, false>(keys, values, begin_bit, end_bit);
-  }
-  __device__ void SortBlockedToStriped(KeyT (&keys)[ITEMS], int begin_bit = 0, int end_bit = 8 * sizeof(KeyT)) {
-    sort<false, true>(keys, nullptr, begin_bit, end_bit);
-  }
-  __device__ void SortBlockedToStriped(KeyT (&keys)[ITEMS], ValueT (&values)[ITEMS], int begin_bit = 0,
-                                       int end_bit = 8 * sizeof(KeyT)) {
-    sort<false, true>(keys, values, begin_bit, end_bit);
-  }
-  __device__ void SortDescendingBlockedToStriped(KeyT (&keys)[ITEMS], int begin_bit = 0,
-                                                 int end_bit = 8 * sizeof(KeyT)) {
-    sort<true, true>(keys, nullptr, begin_bit, end_bit);
-  }
-  __device__ void SortDescendingBlockedToStriped(KeyT (&keys)[ITEMS], ValueT (&values)[ITEMS], int begin_bit = 0,
-                                                 int end_bit = 8 * sizeof(KeyT)) {
-    sort<true, true>(keys, values, begin_bit, end_bit);
-  }
+  CDNA_HIPCUB_BLOCK_SORT(Sort, false, false)
+  CDNA_HIPCUB_BLOCK_SORT(SortDescending, true, false)
+  CDNA_HIPCUB_BLOCK_SORT(SortBlockedToStriped, false, true)
+  CDNA_HIPCUB_BLOCK_SORT(SortDescendingBlockedToStriped, true, true)
+#undef CDNA_HIPCUB_BLOCK_SORT
 
  private:
   __device__ static int thread() { return cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>(); }

@@ -62,35 +62,18 @@ class BlockScan {
     output = thread_ ? op(prefix, output) : prefix;
   }
 
-  // --- several values a thread
-  template <int ITEMS, typename ScanOp>
-  __device__ void InclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, T& block_aggregate) {
+  // --- several values a thread; rest: where the sum of all goes, or a functor that tells the first one's prefix
+  template <int ITEMS, typename ScanOp, typename... Rest>
+  __device__ void InclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, Rest&... rest) {
     T before;
-    ExclusiveScan(sum_of(inputs, op), before, op, block_aggregate);
-    inclusive_from(thread_ != 0, before, inputs, outputs, op);
+    ExclusiveScan(sum_of(inputs, op), before, op, rest...);
+    inclusive_from(tells_prefix<Rest...> || thread_, before, inputs, outputs, op);
   }
-  template <int ITEMS, typename ScanOp>
-  __device__ void InclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op) {
-    T total;
-    InclusiveScan(inputs, outputs, op, total);
-  }
-  template <int ITEMS, typename ScanOp, typename PrefixOp>
-  __device__ void InclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, PrefixOp& prefix_op) {
+  template <int ITEMS, typename ScanOp, typename... Rest>
+  __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], T initial_value, ScanOp op, Rest&... rest) {
     T before;
-    ExclusiveScan(sum_of(inputs, op), before, op, prefix_op);
-    inclusive_from(true, before, inputs, outputs, op);
-  }
-  template <int ITEMS, typename ScanOp>
-  __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], T initial_value, ScanOp op,
-                                T& block_aggregate) {
-    T before;
-    ExclusiveScan(sum_of(inputs, op), before, initial_value, op, block_aggregate);
+    ExclusiveScan(sum_of(inputs, op), before, initial_value, op, rest...);
     exclusive_from(before, inputs, outputs, op);
-  }
-  template <int ITEMS, typename ScanOp>
-  __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], T initial_value, ScanOp op) {
-    T total;
-    ExclusiveScan(inputs, outputs, initial_value, op, total);
   }
   template <int ITEMS, typename ScanOp, typename PrefixOp>
   __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, PrefixOp& prefix_op) {
@@ -107,25 +90,19 @@ class BlockScan {
   __device__ void InclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS], Rest&... rest) {
     InclusiveScan(inputs, outputs, hipcub::Sum(), rest...);
   }
-  __device__ void ExclusiveSum(T input, T& output) { ExclusiveScan(input, output, T(0), hipcub::Sum()); }
-  __device__ void ExclusiveSum(T input, T& output, T& block_aggregate) {
-    ExclusiveScan(input, output, T(0), hipcub::Sum(), block_aggregate);
+  template <typename... Rest> __device__ void ExclusiveSum(T input, T& output, Rest&... rest) {
+    if constexpr (tells_prefix<Rest...>) ExclusiveScan(input, output, hipcub::Sum(), rest...);
+    else ExclusiveScan(input, output, T(0), hipcub::Sum(), rest...);
   }
-  template <typename PrefixOp> __device__ void ExclusiveSum(T input, T& output, PrefixOp& prefix_op) {
-    ExclusiveScan(input, output, hipcub::Sum(), prefix_op);
-  }
-  template <int ITEMS> __device__ void ExclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS]) {
-    ExclusiveScan(inputs, outputs, T(0), hipcub::Sum());
-  }
-  template <int ITEMS> __device__ void ExclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS], T& block_aggregate) {
-    ExclusiveScan(inputs, outputs, T(0), hipcub::Sum(), block_aggregate);
-  }
-  template <int ITEMS, typename PrefixOp>
-  __device__ void ExclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS], PrefixOp& prefix_op) {
-    ExclusiveScan(inputs, outputs, hipcub::Sum(), prefix_op);
+  template <int ITEMS, typename... Rest>
+  __device__ void ExclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS], Rest&... rest) {
+    if constexpr (tells_prefix<Rest...>) ExclusiveScan(inputs, outputs, hipcub::Sum(), rest...);
+    else ExclusiveScan(inputs, outputs, T(0), hipcub::Sum(), rest...);
   }
 
  private:
+  template <typename... Rest> static constexpr bool tells_prefix = sizeof...(Rest) && !(std::is_same_v<Rest, T> && ...);
+
   __device__ static int thread() { return cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>(); }
   __device__ static TempStorage& own() {
     __shared__ TempStorage storage;

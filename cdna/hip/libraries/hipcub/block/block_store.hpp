@@ -14,27 +14,29 @@ enum BlockStoreAlgorithm {
   BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
 };
 
-template <typename T, int ITEMS, typename OutputIterator>
-__device__ inline void StoreDirectBlocked(int thread, OutputIterator to, T (&items)[ITEMS]) {
+namespace cdna {
+// To every STEP-th place from the first one on.
+template <int STEP, typename T, int ITEMS, typename OutputIterator>
+__device__ inline void store_items(int first, OutputIterator to, T (&items)[ITEMS]) {
 #pragma unroll
-  for (int i = 0; i < ITEMS; i++) to[thread * ITEMS + i] = items[i];
+  for (int i = 0; i < ITEMS; i++) to[first + i * STEP] = items[i];
 }
-template <typename T, int ITEMS, typename OutputIterator>
-__device__ inline void StoreDirectBlocked(int thread, OutputIterator to, T (&items)[ITEMS], int valid_items) {
+template <int STEP, typename T, int ITEMS, typename OutputIterator>
+__device__ inline void store_items(int first, OutputIterator to, T (&items)[ITEMS], int valid_items) {
 #pragma unroll
   for (int i = 0; i < ITEMS; i++)
-    if (thread * ITEMS + i < valid_items) to[thread * ITEMS + i] = items[i];
+    if (first + i * STEP < valid_items) to[first + i * STEP] = items[i];
 }
-template <int THREADS, typename T, int ITEMS, typename OutputIterator>
-__device__ inline void StoreDirectStriped(int thread, OutputIterator to, T (&items)[ITEMS]) {
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++) to[thread + i * THREADS] = items[i];
+}  // namespace cdna
+
+// rest: how many are stored.
+template <typename T, int ITEMS, typename OutputIterator, typename... Rest>
+__device__ inline void StoreDirectBlocked(int thread, OutputIterator to, T (&items)[ITEMS], Rest... rest) {
+  cdna::store_items<1>(thread * ITEMS, to, items, rest...);
 }
-template <int THREADS, typename T, int ITEMS, typename OutputIterator>
-__device__ inline void StoreDirectStriped(int thread, OutputIterator to, T (&items)[ITEMS], int valid_items) {
-#pragma unroll
-  for (int i = 0; i < ITEMS; i++)
-    if (thread + i * THREADS < valid_items) to[thread + i * THREADS] = items[i];
+template <int THREADS, typename T, int ITEMS, typename OutputIterator, typename... Rest>
+__device__ inline void StoreDirectStriped(int thread, OutputIterator to, T (&items)[ITEMS], Rest... rest) {
+  cdna::store_items<THREADS>(thread, to, items, rest...);
 }
 
 template <typename T, int BLOCK_DIM_X, int ITEMS_PER_THREAD, BlockStoreAlgorithm ALGORITHM = BLOCK_STORE_DIRECT,
@@ -45,7 +47,6 @@ class BlockStore {
   __device__ BlockStore(TempStorage&) {}
   __device__ BlockStore() {}
 
-  // rest: how many are stored.
   template <typename OutputIterator, typename... Rest>
   __device__ void Store(OutputIterator to, T (&items)[ITEMS_PER_THREAD], Rest... rest) {
     int thread = cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>();

@@ -33,19 +33,15 @@ class WarpScan {
     InclusiveScan(input, input, op);
     output = cdna::of_lane(input, __lane_id() - 1);
   }
-  template <typename ScanOp> __device__ void ExclusiveScan(T input, T& output, T initial_value, ScanOp op) {
-    ExclusiveScan(input, output, op);
-    output = __lane_id() % N ? op(initial_value, output) : initial_value;
-  }
   template <typename ScanOp>
   __device__ void ExclusiveScan(T input, T& output, ScanOp op, T& warp_aggregate) {
     T inclusive;
     InclusiveScan(input, inclusive, op, warp_aggregate);
     output = cdna::of_lane(inclusive, __lane_id() - 1);
   }
-  template <typename ScanOp>
-  __device__ void ExclusiveScan(T input, T& output, T initial_value, ScanOp op, T& warp_aggregate) {
-    ExclusiveScan(input, output, op, warp_aggregate);
+  template <typename ScanOp, typename... Rest>
+  __device__ void ExclusiveScan(T input, T& output, T initial_value, ScanOp op, Rest&... rest) {
+    ExclusiveScan(input, output, op, rest...);
     output = __lane_id() % N ? op(initial_value, output) : initial_value;
   }
   template <typename ScanOp> __device__ void Scan(T input, T& inclusive, T& exclusive, ScanOp op) {
@@ -58,13 +54,11 @@ class WarpScan {
     inclusive = op(initial_value, inclusive);
     exclusive = __lane_id() % N ? op(initial_value, exclusive) : initial_value;
   }
-  __device__ void InclusiveSum(T input, T& output) { InclusiveScan(input, output, hipcub::Sum()); }
-  __device__ void InclusiveSum(T input, T& output, T& warp_aggregate) {
-    InclusiveScan(input, output, hipcub::Sum(), warp_aggregate);
+  template <typename... Rest> __device__ void InclusiveSum(T input, T& output, Rest&... rest) {
+    InclusiveScan(input, output, hipcub::Sum(), rest...);
   }
-  __device__ void ExclusiveSum(T input, T& output) { ExclusiveScan(input, output, T(0), hipcub::Sum()); }
-  __device__ void ExclusiveSum(T input, T& output, T& warp_aggregate) {
-    ExclusiveScan(input, output, T(0), hipcub::Sum(), warp_aggregate);
+  template <typename... Rest> __device__ void ExclusiveSum(T input, T& output, Rest&... rest) {
+    ExclusiveScan(input, output, T(0), hipcub::Sum(), rest...);
   }
   __device__ T Broadcast(T input, unsigned int src_lane) {
     return cdna::of_lane(input, __lane_id() / N * N + src_lane);
