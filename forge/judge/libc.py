@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 3, 4, 22, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:  # which takes longer to open than most calls do
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def call(function: str, *arguments: object) -> int:
     """What the function of that name returns; OSError with errno where that is negative."""
-    result: int = getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments)
+    result: int = getattr(_libc(), function)(*arguments)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result

@@ -13,7 +13,7 @@ import pytest
 
 from cdna.engine.build import cache_dir
 from forge.console import EXIT_BUT
-from forge.judge import landlock
+from forge.judge import landlock, libc
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, statuses, write_problem
 from tests.support.limits import ENDS_S
 
@@ -151,6 +151,13 @@ def refused(folder: Path) -> dict[str, str]:
         "two exchanges": "expect(len(exchanges()) != 1)",
         "network": "socket.create_connection(('192.0.2.1', 9), 0.2)",
     }
+
+
+def test_confining_opens_the_c_library_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the many calls that a room makes, opening it took most of the time."""
+    assert libc.prctl(libc.PR_GET_DUMPABLE) >= 0
+    monkeypatch.setattr(libc.ctypes, "CDLL", None)
+    assert libc.prctl(libc.PR_GET_DUMPABLE) >= 0
 
 
 def test_nothing_outside_its_folders_is_a_submissions(tmp_path: Path) -> None:
