@@ -244,57 +244,46 @@ WAY products_of_fp16(float4_of* out) {
 WAY a_little_each_time(float* out, int part) { out[part * gridDim.x * 256 + blockIdx.x * 256 + threadIdx.x] = part; }
 WAY all_at_once(float* out) { out[blockIdx.x * 256 + threadIdx.x] = 1; }
 
+template <class... Kernels>
+void launch(int workgroups, float* out, Kernels... kernels) {
+  (kernels<<<workgroups, 256>>>(out), ...);
+}
+template <class In, class... Kernels>
+void launch_on(int workgroups, const In* in, float* out, Kernels... kernels) {
+  (kernels<<<workgroups, 256>>>(in, out), ...);
+}
+
 int main() {
   int* in;
   float* out;
+  float4 *from, *to;
   hipMalloc(&in, 4 << 20);
   hipMalloc(&out, 4 << 20);
+  hipMalloc(&from, 64 << 20);
+  hipMalloc(&to, 64 << 20);
   hipMemset(in, 0, 4 << 20);
-  few_workgroups<<<64, 256>>>(out);
-  enough_workgroups<<<304, 256>>>(out);
-  a_round_and_a_bit<<<320, 256>>>(out);
-  two_rounds<<<608, 256>>>(out);
-  columns_of_32<<<304, 256>>>(out);
-  columns_of_33<<<304, 256>>>(out);
-  columns_of_a_full_tile<<<608, 256>>>(out);
-  one_by_one_and_few_waves<<<1824, 64>>>((float*)in, out);
-  one_by_one_and_many_waves<<<2432, 256>>>((float*)in, out);
-  much_lds<<<912, 256>>>(in, out);
-  little_lds<<<912, 256>>>(in, out);
-  many_registers<<<912, 256>>>((float*)in, out);
-  few_registers<<<912, 256>>>((float*)in, out);
-  strided<<<912, 256>>>((float*)in, out);
-  side_by_side<<<912, 256>>>((float*)in, out);
+  const float* floats = (float*)in;
+  launch(64, out, few_workgroups);
+  launch(320, out, a_round_and_a_bit);
+  launch(608, out, two_rounds, columns_of_a_full_tile);
+  launch(2432, out, all_at_once);
+  launch(304, out, enough_workgroups, columns_of_32, columns_of_33, uneven_waves, even_waves, some_lanes, all_lanes,
+         uneven_groups, even_groups, growing_groups, fenced, fenced_for_its_workgroup, in_double, in_float);
+  launch_on(304, floats, out, columns_of_words, short_rows, long_rows);
+  launch_on(304, in, out, indexed_array, few_bins, many_bins);
+  launch_on(912, in, out, much_lds, little_lds);
+  launch_on(912, floats, out, many_registers, few_registers, strided, side_by_side);
+  launch_on(2432, floats, out, one_by_one_and_many_waves);
+  one_by_one_and_few_waves<<<1824, 64>>>(floats, out);
   bytes<<<304, 256>>>((unsigned char*)in, out);
   dwords<<<304, 256>>>((uint4*)in, out);
-  indexed_array<<<304, 256>>>(in, out);
-  divided<<<304, 256>>>((float*)in, out, 7);
-  columns_of_words<<<304, 256>>>((float*)in, out);
+  divided<<<304, 256>>>(floats, out, 7);
   one_counter<<<304, 256>>>(in);
   many_counters<<<304, 256>>>(in);
-  uneven_waves<<<304, 256>>>(out);
-  even_waves<<<304, 256>>>(out);
-  some_lanes<<<304, 256>>>(out);
-  all_lanes<<<304, 256>>>(out);
-  product<<<304, 256>>>((float*)in, (float*)in, out);
-  uneven_groups<<<304, 256>>>(out);
-  even_groups<<<304, 256>>>(out);
-  growing_groups<<<304, 256>>>(out);
-  short_rows<<<304, 256>>>((float*)in, out);
-  long_rows<<<304, 256>>>((float*)in, out);
-  fenced<<<304, 256>>>(out);
-  fenced_for_its_workgroup<<<304, 256>>>(out);
-  few_bins<<<304, 256>>>(in, out);
-  many_bins<<<304, 256>>>(in, out);
-  in_double<<<304, 256>>>(out);
-  in_float<<<304, 256>>>(out);
+  product<<<304, 256>>>(floats, floats, out);
   products_of_fp32<<<304, 256>>>((float4_of*)out);
   products_of_fp16<<<304, 256>>>((float4_of*)out);
   for (int part = 0; part < 8; part++) a_little_each_time<<<304, 256>>>(out, part);
-  all_at_once<<<2432, 256>>>(out);
-  float4 *from, *to;
-  hipMalloc(&from, 64 << 20);
-  hipMalloc(&to, 64 << 20);
   stream<<<16384, 256>>>(from, to);
   return hipDeviceSynchronize();
 }

@@ -13,19 +13,54 @@
   template <bool RACY> __device__ void NAME(int* in, int* out, int* flags, int t, int b)
 
 constexpr int THREADS = 256;
+constexpr int GROUP = __HIP_MEMORY_SCOPE_WORKGROUP, AGENT = __HIP_MEMORY_SCOPE_AGENT;
 template <bool NEEDED> __device__ void sync() {
   if constexpr (NEEDED) __syncthreads();
 }
-template <int ORDER, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ int load(int* p) {
-  return __hip_atomic_load(p, ORDER, SCOPE);
-}
-template <int ORDER, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void store(int* p, int x) {
-  __hip_atomic_store(p, x, ORDER, SCOPE);
-}
-template <int ORDER = __ATOMIC_ACQUIRE, int SCOPE = __HIP_MEMORY_SCOPE_AGENT> __device__ void wait_for(int* p, int x) {
+template <int ORDER, int SCOPE = AGENT> __device__ int load(int* p) { return __hip_atomic_load(p, ORDER, SCOPE); }
+template <int ORDER, int SCOPE = AGENT> __device__ void store(int* p, int x) { __hip_atomic_store(p, x, ORDER, SCOPE); }
+template <int ORDER = __ATOMIC_ACQUIRE, int SCOPE = AGENT> __device__ void wait_for(int* p, int x) {
   while (load<ORDER, SCOPE>(p) < x) __builtin_amdgcn_s_sleep(1);
 }
-constexpr int GROUP = __HIP_MEMORY_SCOPE_WORKGROUP, AGENT = __HIP_MEMORY_SCOPE_AGENT;
+
+// One block fills `out`, and its first thread tells so by `tell`; a reader's waits by `wait` and all copy what is there.
+template <bool ALL_FILLED = true, bool ALL_WAIT = true, int READER = 1, class Tell, class Wait>
+__device__ void hand_over(int* in, int* out, int t, int b, Tell tell, Wait wait) {
+  if (b == 0) {
+    out[t] = in[t + 1] + 1;
+    sync<ALL_FILLED>();
+    if (t == 0) tell();
+  } else if (b == READER) {
+    if (t == 0) wait();
+    sync<ALL_WAIT>();
+    out[1024 + t] = out[t];
+  }
+}
+// The first wave fills `s`, and its first lane tells so in LDS; the second waits and hands on what is there.
+template <bool WAITS, class Fill> __device__ void tell_in_lds(int* ready, int t, Fill fill) {
+  if (t == 0) *ready = 0;
+  __syncthreads();
+  if (t / 64 == 0)
+    fill([=] {
+      if (t == 0) store<__ATOMIC_RELEASE, GROUP>(ready, 1);
+    });
+  if (t / 64 == 1 && WAITS) wait_for<__ATOMIC_ACQUIRE, GROUP>(ready, 1);
+}
+// Straight to LDS, from an address of each lane's; and a read that the compiler waits for nothing for.
+__device__ void copy_to_lds(const int* from, int* to, int t) {
+  __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(from + t),
+                                   (__attribute__((address_space(3))) void*)(to + (t & ~63)), 4, 0, 0);
+}
+__device__ int read_lds(const int* from) {
+  int x;
+  unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) const int*)from;
+  asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
+  return x;
+}
+__device__ int look(int* p) {  // a plain load that stays where it is
+  asm volatile("" ::: "memory");
+  return *p;
+}
 
 // --- barriers and LDS ------------------------------------------------------------------------------------
 
@@ -234,28 +269,17 @@ PAIR(barriers_in_a_loop) {  // waves go round unequally often
 
 PAIR(flag_in_lds) {
   __shared__ int s[64], ready;
-  if (t == 0) ready = 0;
-  __syncthreads();
-  if (t / 64 == 0) {
-    s[t] = in[t];
-    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
-  } else if (t / 64 == 1) {
-    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
-    out[t] = s[t % 64];
-  }
+  tell_in_lds<!RACY>(&ready, t, [=](auto tell) { s[t] = in[t], tell(); });
+  if (t / 64 == 1) out[t] = s[t % 64];
 }
 PAIR(data_behind_the_flag) {
   __shared__ int s[64], ready;
-  if (t == 0) ready = 0;
-  __syncthreads();
-  if (t / 64 == 0) {
+  tell_in_lds<true>(&ready, t, [=](auto tell) {
     if (!RACY) s[t] = in[t];
-    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
+    tell();
     if (RACY) s[t] = in[t];
-  } else if (t / 64 == 1) {
-    wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
-    out[t] = s[t % 64];
-  }
+  });
+  if (t / 64 == 1) out[t] = s[t % 64];
 }
 PAIR(ring) {  // wave 0 fills slots, wave 1 empties them
   __shared__ int s[2][64], full[2], empty[2];
@@ -294,15 +318,8 @@ PAIR(arrivals) {  // a barrier of three waves by a counter
 }
 PAIR(global_data_flag_in_lds) {
   __shared__ int ready;
-  if (t == 0) ready = 0;
-  __syncthreads();
-  if (t / 64 == 0) {
-    out[t] = in[t] + 1;
-    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
-  } else if (t / 64 == 1) {
-    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
-    out[t + 256] = out[t % 64];
-  }
+  tell_in_lds<!RACY>(&ready, t, [=](auto tell) { out[t] = in[t] + 1, tell(); });
+  if (t / 64 == 1) out[t + 256] = out[t % 64];
 }
 PAIR(waves_and_a_global_flag) {
   if (t / 64 == 0) {
@@ -359,117 +376,51 @@ PAIR(off_by_a_block) {
   out[first + t + (RACY && t == THREADS - 1)] = b + 1;
 }
 PAIR(flag_without_release) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for(flags, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  const auto tell = [=] { store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags, 1); };
+  hand_over(in, out, t, b, tell, [=] { wait_for(flags, 1); });
 }
 PAIR(flag_without_acquire) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  const auto wait = [=] { wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1); };
+  hand_over(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, wait);
 }
 PAIR(flag_before_all_have_written) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    sync<!RACY>();
-    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for(flags, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  hand_over<!RACY>(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, [=] { wait_for(flags, 1); });
 }
 PAIR(only_one_wave_waits) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for(flags, 1);
-    sync<!RACY>();
-    out[1024 + t] = out[t];
-  }
+  hand_over<true, !RACY>(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, [=] { wait_for(flags, 1); });
 }
 PAIR(scope_of_a_workgroup) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE, RACY ? GROUP : __HIP_MEMORY_SCOPE_AGENT>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for<__ATOMIC_ACQUIRE, RACY ? GROUP : __HIP_MEMORY_SCOPE_AGENT>(flags, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  constexpr int SCOPE = RACY ? GROUP : AGENT;
+  const auto tell = [=] { store<__ATOMIC_RELEASE, SCOPE>(flags, 1); };
+  hand_over(in, out, t, b, tell, [=] { wait_for<__ATOMIC_ACQUIRE, SCOPE>(flags, 1); });
 }
 PAIR(fences) {  // relaxed accesses between fences
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) {
-      if (!RACY) __threadfence();
-      store<__ATOMIC_RELAXED>(flags, 1);
-    }
-  } else if (b == 1) {
-    if (t == 0) {
-      wait_for<__ATOMIC_RELAXED>(flags, 1);
-      __threadfence();
-    }
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  const auto tell = [=] {
+    if (!RACY) __threadfence();
+    store<__ATOMIC_RELAXED>(flags, 1);
+  };
+  const auto wait = [=] {
+    wait_for<__ATOMIC_RELAXED>(flags, 1);
+    __threadfence();
+  };
+  hand_over(in, out, t, b, tell, wait);
 }
 PAIR(stale_flag) {  // in[0] is 1 before the launch
   int* flag = RACY ? in : flags;
-  if (b == 0) {
-    out[t] = in[t + 1] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(flag, 1);
-  } else if (b == 1) {
-    if (t == 0) wait_for(flag, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  hand_over(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flag, 1); }, [=] { wait_for(flag, 1); });
 }
 PAIR(another_flag) {
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) store<__ATOMIC_RELEASE>(flags + 8, 1);
-  } else if (b == 2) {
-    if (t == 0) wait_for(flags + (RACY ? 8 : 0), 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  if (b == 1 && t == 0) store<__ATOMIC_RELEASE>(flags + 8, 1);
+  const auto wait = [=] { wait_for(flags + (RACY ? 8 : 0), 1); };
+  hand_over<true, true, 2>(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, wait);
 }
 PAIR(chain) {  // block 1 hands on what block 0 wrote
-  if (b == 0) {
-    out[t] = in[t] + 1;
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(flags, 1);
-  } else if (b == 1) {
-    if (t == 0) {
-      wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1);
-      store<__ATOMIC_RELEASE>(flags + 8, 1);
-    }
-  } else if (b == 2) {
-    if (t == 0) wait_for(flags + 8, 1);
-    __syncthreads();
-    out[1024 + t] = out[t];
+  if (b == 1 && t == 0) {
+    wait_for<RACY ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE>(flags, 1);
+    store<__ATOMIC_RELEASE>(flags + 8, 1);
   }
+  const auto tell = [=] { store<__ATOMIC_RELEASE>(flags, 1); };
+  hand_over<true, true, 2>(in, out, t, b, tell, [=] { wait_for(flags + 8, 1); });
 }
 PAIR(last_block) {  // the block that comes last adds up all blocks' parts
   __shared__ bool last;
@@ -489,7 +440,7 @@ PAIR(grid_barrier) {
   __syncthreads();
   if (t == 0) {
     if (!RACY) __threadfence();
-    __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, AGENT);
     wait_for<__ATOMIC_RELAXED>(flags, gridDim.x);
     if (!RACY) __threadfence();
   }
@@ -502,7 +453,7 @@ PAIR(two_grid_barriers) {  // what was read before the second is overwritten beh
     else out[1024 + b * THREADS + t] = out[(b + 1) % gridDim.x * THREADS + t];
     __syncthreads();
     if (t == 0 && (k == 1 || !RACY)) {
-      __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+      __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT);
       wait_for(flags, k * gridDim.x);
     }
     __syncthreads();
@@ -511,7 +462,7 @@ PAIR(two_grid_barriers) {  // what was read before the second is overwritten beh
 }
 PAIR(lock) {
   if (t == 0) {
-    while (__hip_atomic_exchange(flags, 1, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT)) __builtin_amdgcn_s_sleep(1);
+    while (__hip_atomic_exchange(flags, 1, __ATOMIC_ACQUIRE, AGENT)) __builtin_amdgcn_s_sleep(1);
     out[0] += b + 1;
     store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags, 0);
   }
@@ -521,8 +472,7 @@ PAIR(queue) {  // items are put in by block 0 and taken out by the others
     for (int k = 0; k < 4; k++) {
       out[k * 64 + t % 64] = in[t % 64] + k + 1;
       __syncthreads();
-      if (t == 0)
-        __hip_atomic_fetch_add(flags, 1, RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+      if (t == 0) __hip_atomic_fetch_add(flags, 1, RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE, AGENT);
     }
   } else if (b < 4) {
     if (t == 0) wait_for(flags, b + 1);
@@ -690,21 +640,14 @@ PAIR(compaction) {  // each wave claims room by one lane
 }
 PAIR(async_copy) {  // a load straight to LDS, and a barrier that does not wait for it
   __shared__ int s[THREADS];
-  __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + t),
-                                   (__attribute__((address_space(3))) void*)(s + (t & ~63)), 4, 0, 0);
+  copy_to_lds(in, s, t);
   if (!RACY) asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
   __builtin_amdgcn_s_barrier();
-  int x;
-  unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s + (THREADS - 1 - t));
-  asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
-  out[t] = x;
+  out[t] = read_lds(s + (THREADS - 1 - t));
 }
 PAIR(async_pipeline) {  // two copies ahead, and a wait for one too few
   __shared__ int s[3][THREADS];
-  auto copy = [&](int k) {
-    __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + k * THREADS + t),
-                                     (__attribute__((address_space(3))) void*)(s[k % 3] + (t & ~63)), 4, 0, 0);
-  };
+  const auto copy = [&](int k) { copy_to_lds(in + k * THREADS, s[k % 3], t); };
   copy(0);
   copy(1);
   int sum = 0;
@@ -712,10 +655,7 @@ PAIR(async_pipeline) {  // two copies ahead, and a wait for one too few
     if (RACY) asm volatile("s_waitcnt vmcnt(2)" ::: "memory");
     else asm volatile("s_waitcnt vmcnt(1)" ::: "memory");
     __builtin_amdgcn_s_barrier();
-    int x;
-    unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s[k % 3] + (THREADS - 1 - t));
-    asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
-    sum += x;
+    sum += read_lds(s[k % 3] + (THREADS - 1 - t));
     copy(k + 2);
   }
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
@@ -724,20 +664,14 @@ PAIR(async_pipeline) {  // two copies ahead, and a wait for one too few
 PAIR(async_two_buffers) {  // the copy goes where slower waves still read
   constexpr int N = RACY ? 2 : 3;
   __shared__ int s[N][THREADS];
-  auto copy = [&](int k) {
-    __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(in + k * THREADS + t),
-                                     (__attribute__((address_space(3))) void*)(s[k % N] + (t & ~63)), 4, 0, 0);
-  };
+  const auto copy = [&](int k) { copy_to_lds(in + k * THREADS, s[k % N], t); };
   copy(0);
   int sum = 0;
   for (int k = 0; k < 8; k++) {
     copy(k + 1);
     asm volatile("s_waitcnt vmcnt(1)" ::: "memory");
     __builtin_amdgcn_s_barrier();
-    int x;
-    unsigned at = (unsigned)(uintptr_t)(__attribute__((address_space(3))) int*)(s[k % N] + (THREADS - 1 - t));
-    asm volatile("ds_read_b32 %0, %1\n s_waitcnt lgkmcnt(0)" : "=v"(x) : "v"(at) : "memory");
-    sum += x;
+    sum += read_lds(s[k % N] + (THREADS - 1 - t));
   }
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
   out[t] = sum;
@@ -830,10 +764,6 @@ PAIR(pointers_to_anywhere) {
 
 // --- plain loads of what others change by atomics -----------------------------------------------------------
 
-__device__ int look(int* p) {  // a plain load that stays where it is
-  asm volatile("" ::: "memory");
-  return *p;
-}
 PAIR(read_beside_atomics) {  // the sum is read while others may still add to it
   if (t != 0) return;
   if (b < 3) {
@@ -876,18 +806,11 @@ PAIR(maximum) {  // a plain load says whether to try
   else atomicMax(&flags[0], in[b + 1]);
 }
 PAIR(plain_polls) {  // a plain load in a loop, and an atomic one that acquires
-  if (b == 0) {
-    out[t] = in[t];
-    __syncthreads();
-    if (t == 0) store<__ATOMIC_RELEASE>(&flags[0], 1);
-  } else if (b == 1) {
-    if (t == 0) {
-      while (!look(&flags[0])) __builtin_amdgcn_s_sleep(1);
-      if (!RACY) wait_for(&flags[0], 1);
-    }
-    __syncthreads();
-    out[1024 + t] = out[t];
-  }
+  const auto wait = [=] {
+    while (!look(flags)) __builtin_amdgcn_s_sleep(1);
+    if (!RACY) wait_for(flags, 1);
+  };
+  hand_over(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, wait);
 }
 // Block 0 fills THREADS words anew once so many of its three readers have said that they have read them.
 template <int WORDS, int WAITS_FOR> __device__ void refill(int* in, int* out, int* flags, int t, int b) {
