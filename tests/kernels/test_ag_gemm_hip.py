@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kernels.ag_gemm import hip_gfx942_tuning
-from tests.support.gemm_ranks import errors_of
-from tests.support.gemm_submissions import SMALL_TILE_ONLY, altered, assert_right, said_of_different_shapes
-from tests.support.refusals import assert_refused
-from tests.support.table_rows import different_rows
-from tests.support.variant_tests import test_checks_find_nothing, test_no_case_spills, test_no_kernel_spills  # noqa: F401
+from tests.support.gemm_submissions import SMALL_TILE_ONLY
+from tests.support.rank_gemm_tests import (  # noqa: F401
+    test_every_row_of_the_table,
+    test_input_that_does_not_fit_is_refused,
+    test_many_calls_without_a_barrier,
+    test_ranks_whose_shapes_differ_are_told,
+    test_shapes_that_fit_no_tile,
+    test_what_is_broken_is_noticed,
+)
+from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT = "amd-ag-gemm", "hip"
 SPILLS_NOT = "ag_gemm_kernel", 5  # tiles
@@ -20,46 +23,35 @@ ROUNDING = 3e-3
 
 BIG = {"BLOCK_M": 256, "BLOCK_N": 256, "SPLIT_K": 1}
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "SPLIT_K": 1}
-
-
-def check(submission: Path, world_size: int, cases: list[dict[str, Any]]) -> None:
-    assert_right(PROBLEM, submission, world_size, cases, ROUNDING)
-
-
-def test_shapes_that_fit_no_tile(submission: Path) -> None:
-    check(submission, 2, [
+SHAPES = {
+    2: [
         {"m": 66, "n": 74, "k": 97, "bias": True, "calls": 2},  # 33 rows a rank, n and k to be padded
         {"m": 1040, "n": 528, "k": 360, "bias": False, "calls": 2, "row": BIG},
         {"m": 520, "n": 264, "k": 360, "bias": True, "calls": 2, "row": {**SMALL, "SPLIT_K": 3, "BAND": 2}},
         {"m": 6, "n": 136, "k": 1040, "bias": True, "calls": 2, "row": {**SMALL, "SPLIT_K": 2}},  # tiles span ranks
         {"m": 2, "n": 2, "k": 1, "bias": True, "calls": 2},
         {"m": 2048, "n": 16, "k": 8, "bias": True, "calls": 1, "row": {**SMALL, "SENDERS": 1000}},  # room for 768 flags
-    ])  # fmt: skip
-
-
-def test_more_ranks(submission: Path) -> None:
-    check(submission, 4, [
+    ],
+    4: [
         {"m": 512, "n": 72, "k": 96, "bias": True, "calls": 2, "row": {**SMALL, "BAND": 1, "SENDERS": 9}},
         {"m": 80, "n": 360, "k": 96, "bias": False, "calls": 2, "row": SMALL},  # 3.2 ranks in a tile
-    ])  # fmt: skip
-    check(submission, 3, [{"m": 201, "n": 72, "k": 64, "bias": True, "calls": 2}])
+    ],
+    3: [{"m": 201, "n": 72, "k": 64, "bias": True, "calls": 2}],
+}
+MANY_CALLS = [
+    {"m": 128, "n": 144, "k": 64, "calls": 150, "row": SMALL},
+    {"m": 16, "n": 128, "k": 256, "calls": 100, "row": {**SMALL, "SPLIT_K": 2}},
+]
+WAIT = "wait_flag(flag, args.epoch"
+BROKEN = (
+    {WAIT: f"if (false) {WAIT}", **SMALL_TILE_ONLY},
+    {"m": 128, "n": 144, "k": 64, "calls": 8, "jitter_ms": 50, "row": SMALL},
+)
+DIFFERENT = [(5, 8), (4, 8)], ("[5, 8] and [8, 8]", "[4, 8] and [8, 8]")  # as where M does not divide by the world size
 
 
-def test_many_calls_without_a_barrier(submission: Path) -> None:
-    """Ranks wait at random, so that some are a call ahead of others; places and flags are used over and over."""
-    check(submission, 2, [
-        {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 150, "jitter_ms": 2, "row": SMALL},
-        {"m": 16, "n": 128, "k": 256, "bias": True, "calls": 100, "jitter_ms": 2, "row": {**SMALL, "SPLIT_K": 2}},
-    ])  # fmt: skip
-
-
-def test_rows_that_are_not_waited_for_are_noticed(submission: Path, tmp_path: Path) -> None:
-    """The comparison itself: without the wait, results are of NaN or of the last call but one's rows."""
-    before = "wait_flag(flag, args.epoch"
-    broken = altered(submission, tmp_path, {before: f"if (false) {before}", **SMALL_TILE_ONLY})
-    case = {"m": 128, "n": 144, "k": 64, "bias": True, "calls": 8, "jitter_ms": 50, "row": SMALL}
-    (error,) = errors_of(PROBLEM, broken, 2, [case])
-    assert not error < ROUNDING
+def of_row(row: dict[str, Any]) -> tuple[int, ...]:
+    return 2 * max(64, row["BLOCK_M"]), 2 * max(64, row["BLOCK_N"]) + 16, 64 * max(1, row["SPLIT_K"])
 
 
 def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
@@ -79,27 +71,3 @@ def test_the_tuner_begins_at_the_tile_that_the_model_chose() -> None:
     assert row.keys() == DEFAULT.keys() and row["SPLIT_K"] == plan.split_k > 1 and row["GROUP_M"] == DEFAULT["GROUP_M"]
     again = HipGemmPlan(SimpleNamespace(world_size=2), 640, 320, w, {plan.table_key: row}, DEFAULT, MI300X)
     assert (again.block_m, again.block_n, again.split_k) == (plan.block_m, plan.block_n, plan.split_k)
-
-
-def test_every_row_of_the_table(submission: Path) -> None:
-    """Two tiles or more, an edge among them, and slices of a line of k. DEFAULT has the model choose its tile."""
-    cases = []
-    for row in different_rows(hip_gfx942_tuning):
-        m, n, k = 2 * max(64, row["BLOCK_M"]), 2 * max(64, row["BLOCK_N"]) + 16, 64 * max(1, row["SPLIT_K"])
-        cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
-    check(submission, 2, cases)
-
-
-def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
-    """As where M does not divide by the world size. Unless told, rank 0 would multiply rows that nobody has sent."""
-    ready = "came to be ready for ag-gemm of"
-    told = f"the ranks do not call for the same: rank 0 {ready} [5, 8] and [8, 8]; rank 1 {ready} [4, 8] and [8, 8]"
-    assert said_of_different_shapes(submission, tmp_path, [(5, 8), (4, 8)]) == [told, told]
-
-
-def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    assert_refused(submission, 1, {
-        "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
-        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
-        "(zeros(4, 8, dtype=torch.float32), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
-    })  # fmt: skip

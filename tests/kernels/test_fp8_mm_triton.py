@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import cdna
 from cdna import checks
 from kernels.fp8_mm import triton_gfx942, triton_gfx942_tuning
 from tests.support.fp8_mm_hip import Inputs, make_inputs
-from tests.support.gemm_submissions import SPILLS_ARE_SEEN, no_case_spills
 from tests.support.reference_folders import relative_error
 from tests.support.spills import no_spills
 from tests.support.table_rows import row_parameters
@@ -93,11 +91,6 @@ def test_elements_of_one_scale_block_each(monkeypatch: pytest.MonkeyPatch) -> No
 def test_checks_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with checks.use(checks.ALL_KINDS):
         product(make_inputs(72, 136, 256), monkeypatch, {**SMALL, "SPLIT_K": 2})
-
-
-@SPILLS_ARE_SEEN
-def test_no_kernel_of_a_case_spills(tmp_path: Path) -> None:
-    no_case_spills("amd-fp8-mm", "triton", tmp_path, "fp8_mm_kernel", at_least=10)
 
 
 def test_a_k_that_scales_do_not_divide_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,57 +9,54 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.gemm_rs import triton_gfx942_tuning
 from tests.support.evaltools import run_command
-from tests.support.gemm_ranks import errors_of
-from tests.support.gemm_submissions import altered, assert_right, said_of_different_shapes
-from tests.support.refusals import assert_refused
-from tests.support.table_rows import different_rows
-from tests.support.variant_tests import MANY_CALLS, test_checks_find_nothing, test_no_case_spills  # noqa: F401
+from tests.support.rank_gemm_tests import (  # noqa: F401
+    ON_A_GPU,
+    test_every_row_of_the_table,
+    test_input_that_does_not_fit_is_refused,
+    test_many_calls_without_a_barrier,
+    test_ranks_whose_shapes_differ_are_told,
+    test_shapes_that_fit_no_tile,
+    test_what_is_broken_is_noticed,
+)
+from tests.support.variant_tests import test_checks_find_nothing  # noqa: F401
 
 PROBLEM, VARIANT = "amd-gemm-rs", "triton"
-SPILLS_NOT = "gemm_rs_kernel", 17  # 11 tests, 6 benchmarks
 # Each rank's product is rounded to bf16 (2^-8 of a value at most), then their sum.
 ROUNDING = 4e-3
 
 SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SUM_ROWS": 8, "num_warps": 4}
-SPLIT = {**TINY, "SPLIT_K": 2}
-
-
-def test_shapes_that_fit_no_tile(submission: Path) -> None:
-    cases: list[dict[str, Any]] = [
+SHAPES = {
+    2: [
         {"m": 100, "n": 45, "k": 2 * 37, "bias": True, "calls": 3, "row": SMALL},  # odd n and k, 50 rows of tiles of 32
         {"m": 130, "n": 72, "k": 2 * 72, "bias": False, "calls": 3, "row": SMALL},  # 65 rows
         {"m": 6, "n": 66, "k": 2 * 260, "bias": True, "calls": 3, "row": {**SMALL, "SPLIT_K": 3}},  # tiles span ranks
         {"m": 64, "n": 64, "k": 2 * 300, "bias": False, "calls": 3, "row": {**SMALL, "SPLIT_K": 4}},
         {"m": 96, "n": 200, "k": 2 * 64, "bias": True, "calls": 3, "row": SMALL},  # no tile that XCDs divide evenly
         {"m": 2, "n": 1, "k": 2, "bias": True, "calls": 2, "row": TINY},
-    ]
-    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
+    ],
+    4: [{"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY}],  # tiles span 3 ranks and 1
+}
+MANY_CALLS = [
+    {"m": 32, "n": 64, "k": 2 * 64, "calls": 400, "row": TINY},
+    {"m": 16, "n": 128, "k": 2 * 128, "calls": 100, "row": {**TINY, "SPLIT_K": 2}},
+]
+BROKEN = (
+    {"column < C.N - first_column\n": "column < C.N - first_column - 8\n"},
+    {"m": 64, "n": 64, "k": 2 * 64, "calls": 2, "row": TINY},
+)
+DIFFERENT = [(4, 8), (4, 16)], ("[4, 8] and [8, 8]", "[4, 8] and [16, 8]")  # whose slots both fit into one region
+REFUSED = ON_A_GPU | {
+    "(zeros(4, 8), zeros(8), None)": "input [rows, k] and weight [n, k] expected, got (4, 8) and (8,)",
+    "(zeros(4, 0), zeros(4, 0), None)": "expected, got (4, 0) and (4, 0)",
+    "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the GPU of the input, got cpu",
+    "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
+}
 
 
-def test_four_ranks(submission: Path) -> None:
-    # Tiles span 3 ranks and 1; tiles of one rank are the smoke cases.
-    cases: list[dict[str, Any]] = [{"m": 20, "n": 360, "k": 4 * 24, "bias": False, "calls": 3, "row": TINY}]
-    assert_right(PROBLEM, submission, 4, cases, ROUNDING)
-
-
-@MANY_CALLS
-def test_many_calls_without_a_barrier(submission: Path, share: int) -> None:
-    """Ranks wait at random, so that some are a call ahead; flags and slots are used over and over, by two shapes."""
-    cases: list[dict[str, Any]] = [
-        {"m": 32, "n": 64, "k": 2 * 64, "bias": True, "calls": 1200 // share, "jitter_ms": 2, "row": TINY},
-        {"m": 16, "n": 128, "k": 2 * 128, "bias": True, "calls": 300 // share, "jitter_ms": 2, "row": SPLIT},
-    ]
-    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
-
-
-def test_a_column_that_is_not_sent_is_noticed(submission: Path, tmp_path: Path) -> None:
-    """The comparison itself: what is not stored into a slot is NaN there."""
-    broken = altered(submission, tmp_path, {"column < C.N - first_column\n": "column < C.N - first_column - 8\n"})
-    case = {"m": 64, "n": 64, "k": 2 * 64, "bias": True, "calls": 2, "row": TINY}
-    assert errors_of(PROBLEM, broken, 2, [case]) == [float("inf")]
+def of_row(row: dict[str, Any]) -> tuple[int, ...]:
+    return 2 * row["BLOCK_M"], row["BLOCK_N"] + 8, 2 * row["BLOCK_K"] * row["SPLIT_K"]
 
 
 @pytest.mark.parametrize(("m", "tiles"), [(256, 8), (16, 4)])  # tiles of one rank's rows, and of both ranks'
@@ -73,35 +70,6 @@ def test_nothing_but_tiles_and_flags_crosses_the_links(submission: Path, tmp_pat
     report = json.loads((tmp_path / "out.json").read_text())["cases"][0]["report"]
     sent = [report["ranks"][rank]["kernels"]["gemm_rs_kernel"]["work"]["link_write_bytes"] for rank in (0, 1)]
     assert sent == [m // 2 * 256 * 2 + tiles * 64] * 2
-
-
-def test_every_row_of_the_table(submission: Path) -> None:
-    """Two tiles or more, an edge among them, and slices of a block of k."""
-    cases = []
-    for row in different_rows(triton_gfx942_tuning):
-        m, n, k = 2 * row["BLOCK_M"], row["BLOCK_N"] + 8, 2 * row["BLOCK_K"] * row["SPLIT_K"]
-        cases.append({"m": m, "n": n, "k": k, "bias": True, "calls": 2, "row": row})
-    assert_right(PROBLEM, submission, 2, cases, ROUNDING)
-
-
-def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    assert_refused(submission, 2, {
-        "(zeros(4, 8), zeros(4, 9), None)": "input [rows, k] and weight [n, k] expected, got (4, 8) and (4, 9)",
-        "(zeros(4, 8), zeros(8), None)": "expected, got (4, 8) and (8,)",
-        "(zeros(4, 0), zeros(4, 0), None)": "expected, got (4, 0) and (4, 0)",
-        "(zeros(4, 8), zeros(4, 8), zeros(3))": "bias [4] expected, got (3,)",
-        "(zeros(4, 8).float(), zeros(4, 8), None)": "input must be bfloat16, got torch.float32",
-        "(zeros(4, 8), zeros(4, 8).cpu(), None)": "weight must be on the GPU of the input, got cpu",
-        "(zeros(4, 8).cpu(), zeros(4, 8).cpu(), None)": "the input must be on a GPU, the current one (cuda:0), got cpu",
-        "(zeros(3, 8), zeros(4, 8), None)": "m must be a multiple of the world size 2",
-    })  # fmt: skip
-
-
-def test_ranks_whose_shapes_differ_are_told(submission: Path, tmp_path: Path) -> None:
-    """Both shapes' slots fit into one region: unless told, each rank would add numbers of the other's wrong columns."""
-    ready = "came to be ready for gemm-rs of [4, 8] and"
-    told = f"the ranks do not call for the same: rank 0 {ready} [8, 8]; rank 1 {ready} [16, 8]"
-    assert said_of_different_shapes(submission, tmp_path, [(4, 8), (4, 16)]) == [told, told]
 
 
 def test_a_plan_serves_no_other_type_or_device() -> None:

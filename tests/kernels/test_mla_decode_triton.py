@@ -6,7 +6,6 @@ from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "triton"
 NOTICED_BY = "lengths and 33 or bit_by_bit"
-SPILLS_NOT = "attention_kernel", 1
 
 
 FAULTS = {

@@ -9,7 +9,6 @@ from tests.support.gemm_submissions import altered
 from tests.support.variant_tests import (  # noqa: F401
     test_all,
     test_checks_find_nothing,
-    test_no_case_spills,
     test_no_kernel_spills,
 )
 

@@ -6,24 +6,23 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from kernels.moe_mxfp4 import hip_gfx950_tuning
 from tests.support.checks import random_seeds, random_size
-from tests.support.gemm_submissions import altered
-from tests.support.hip_calls import Call, answers, assert_refused, outputs
+from tests.support.gfx950_tests import check, check_order
+from tests.support.hip_calls import answers, assert_refused, sent
 from tests.support.moe_mxfp4_cases import REFUSED, MoeCase, routed
-from tests.support.mxfp4_values import TIES
+from tests.support.moe_mxfp4_tests import *  # noqa: F403
+from tests.support.moe_mxfp4_tests import small  # noqa: F401
 from tests.support.reference_folders import relative_error
 from tests.support.table_rows import different_rows
 from tests.support.variant_tests import test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, VARIANT, ARCH = "amd-moe-mxfp4", "hip", "gfx950"
 SPILLS_NOT = "", 20  # any of its kernels
-# Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
-ROUNDING = 5e-3
 ROWS = different_rows(hip_gfx950_tuning)
+SMALL = None
 
 
 def row(block_m: int, down_tiles: int = 1) -> dict[str, Any]:
@@ -34,44 +33,19 @@ def by_columns(block_m: int, turn_rows: int) -> dict[str, Any]:
     return {"BLOCK_M": block_m, "TURN_ROWS": turn_rows, "DOWN_TILES": 0}
 
 
-def call(case: MoeCase, row: dict[str, Any] | None = None) -> Call:
-    """torch.save does not know torch's type of two fp4 codes."""
-    parts = (part.view(torch.uint8) if isinstance(part, torch.Tensor) and part.dtype.itemsize == 1 else part
-             for part in case.data())  # fmt: skip
-    return tuple(parts), row
+def test_most_experts_have_no_token(run: Any) -> None:
+    check(run, (MoeCase(routed(4, 130, 9), 130), None))
 
 
-def check(submission: Path, *cases: tuple[MoeCase, dict[str, Any] | None]) -> None:
-    for (case, row), out in zip(cases, outputs(submission, [call(*both) for both in cases]), strict=True):
-        error = relative_error(out, case.output())
-        assert error < ROUNDING, (case.ids.shape, row, error)
-
-
-def test_numbers_of_tokens(submission: Path) -> None:
-    check(submission, *((MoeCase(routed(tokens, 6, 3), 6), None) for tokens in (1, 2, 15, 16, 17, 40)))
-
-
-def test_routing(submission: Path) -> None:
-    check(
-        submission,
-        (MoeCase([[2]] * 35, 5), None),  # all to one
-        (MoeCase([[1, 3], [3, 2]], 6), None),  # neither the first expert nor the last
-        (MoeCase([[0]] * 3, 1), None),
-        (MoeCase([[1, 1], [0, 1]], 2), None),  # an expert twice
-        (MoeCase(routed(4, 130, 9), 130), None),  # most have none
-    )
-
-
-def test_rows_of_the_table(submission: Path) -> None:
+def test_rows_of_the_table(run: Any) -> None:
     """With a row more than a block or a turn has for the shared expert."""
-    check(submission, *((MoeCase(routed(max(row["BLOCK_M"], row["TURN_ROWS"]) + 1, 4, 2), 4), row) for row in ROWS))
+    check(run, *((MoeCase(routed(max(row["BLOCK_M"], row["TURN_ROWS"]) + 1, 4, 2), 4), row) for row in ROWS))
 
 
-def test_widths(submission: Path) -> None:
+def test_widths(run: Any) -> None:
     """512 columns and more take other stages; the padding of the weights takes no part."""
     check(
-        submission,
-        *((MoeCase(routed(5, 4, 2), 4, hidden, inner), None) for hidden, inner in ((224, 256), (256, 96), (32, 32))),
+        run,
         (MoeCase(routed(5, 4, 2), 4, 512, 256, pad=(512, 256)), None),
         (MoeCase(routed(20, 4, 2), 4, 480, 992, pad=(512, 1024)), None),
         (MoeCase(routed(20, 4, 2), 4, 512, 768, pad=(512, 768)), row(64)),
@@ -80,7 +54,7 @@ def test_widths(submission: Path) -> None:
     )
 
 
-def test_heights_of_high_blocks(submission: Path) -> None:
+def test_heights_of_high_blocks(run: Any) -> None:
     """Tiles of gate and up, 4 a block of 512 columns of `inner`: cut into halves, whole, and both."""
     high = [128, 129, 144, 145, 257]  # pairs of an expert: one block, two, and those that two of 128 cannot hold
     many = [[0, 1 if token < 80 else 2 + token % 38] for token in range(140)]  # 160 tiles: whole
@@ -90,25 +64,25 @@ def test_heights_of_high_blocks(submission: Path) -> None:
         *((MoeCase(ids, experts, 256, 512, pad=(256, 512)), row(block_m))
           for ids, experts in ((many, 40), (more, 70)) for block_m in (128, 144)),
     )  # fmt: skip
-    check(submission, *cases)
+    check(run, *cases)
 
 
-def test_tiles_of_down(submission: Path) -> None:
+def test_tiles_of_down(run: Any) -> None:
     """The last workgroup of a block has fewer; a stage of activations, two that stay in registers, and more."""
     inners = {16: 256, 32: 512, 64: 768, 128: 512}
     check(
-        submission,
+        run,
         *((MoeCase(routed(block_m + 3, 4, 3), 4, 736, inner - 32, pad=(768, inner)), row(block_m, 2))
           for block_m, inner in inners.items()),
         (MoeCase(routed(70, 3, 2), 3, 512, 256, pad=(512, 256)), row(64, 2)),
     )  # fmt: skip
 
 
-def test_columns_of_down(submission: Path) -> None:
+def test_columns_of_down(run: Any) -> None:
     """Turns of each height, more than a wave reads at once; waves that share sums; a token with an expert twice."""
     many = MoeCase([[token % 60, 60 + token % 40, 100] for token in range(35)], 101)
     check(
-        submission,
+        run,
         *((MoeCase(routed(150, 4, 3), 4, 224, inner - 32, pad=(256, inner)), by_columns(block_m, turn_rows))
           for inner in (256, 512) for block_m, turn_rows in ((16, 16), (128, 32), (32, 48), (64, 144))),
         *((MoeCase(routed(tokens, 3, 2), 3, 64, 64), by_columns(32, turn_rows))
@@ -119,28 +93,24 @@ def test_columns_of_down(submission: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "way",
-    [row(144), pytest.param(by_columns(32, 48), marks=pytest.mark.slow(reason="the other way of down, sorted alike"))],
-)
-def test_pairs_beyond_those_in_registers(submission: Path, way: dict[str, Any]) -> None:
+def test_pairs_beyond_those_in_registers(run: Any) -> None:
     """A thread that counts has five in registers, a lane that places three: here are more, an odd number."""
-    check(submission, (MoeCase(routed(579, 40, 9), 40, 64, 64), way))
+    check(run, (MoeCase(routed(579, 40, 9), 40, 64, 64), row(144)))
 
 
-def test_experts_of_the_wave_that_places(submission: Path) -> None:
+def test_experts_of_the_wave_that_places(run: Any) -> None:
     """From the 961st on: the last wave says where their rows are, and places pairs."""
-    check(submission, (MoeCase([[expert, expert + 485] for expert in range(485)], 970, 32, 32), by_columns(16, 16)))
+    check(run, (MoeCase([[expert, expert + 485] for expert in range(485)], 970, 32, 32), by_columns(16, 16)))
 
 
-def test_which_way_down_goes(submission: Path) -> None:
+def test_which_way_down_goes(run: Any) -> None:
     """By tiles where there are too many tokens or columns of `inner` for sums in LDS."""
-    check(submission, *((MoeCase([[token % 2] for token in range(tokens)], 2, 64), None) for tokens in (512, 513)))
+    check(run, *((MoeCase([[token % 2] for token in range(tokens)], 2, 64), None) for tokens in (512, 513)))
 
 
-def test_many_rows_outside_the_table(submission: Path) -> None:
+def test_many_rows_outside_the_table(run: Any) -> None:
     """High blocks, unless there is no room in LDS for all scales of activations."""
-    check(submission, *((MoeCase([[0]] * 70, 1, hidden, 256, pad=(hidden, 256)), None) for hidden in (256, 8448)))
+    check(run, *((MoeCase([[0]] * 70, 1, hidden, 256, pad=(hidden, 256)), None) for hidden in (256, 8448)))
 
 
 def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
@@ -161,73 +131,45 @@ def random_case(seed: int) -> tuple[MoeCase, dict[str, Any]]:
     return case, row(block_m, draw.choice([1, 2]))
 
 
-def test_random_shapes(submission: Path) -> None:
+def test_random_shapes(run: Any) -> None:
     seeds = list(random_seeds(6))
     for some in (seeds[at : at + 20] for at in range(0, len(seeds), 20)):  # a file of all would be gigabytes
-        check(submission, *(random_case(seed) for seed in some))
+        check(run, *(random_case(seed) for seed in some))
 
 
-def test_ties_of_hidden_states_go_away_from_zero(submission: Path) -> None:
-    cases = [MoeCase([[0]], 1) for _ in TIES]
-    for case, tie in zip(cases, TIES):
-        case.hidden[:] = torch.tensor([tie, -tie]).repeat(128).bfloat16()
-        case.hidden[:, ::32] = 4.0  # makes the scale 1
-    check(submission, *((case, None) for case in cases))
-
-
-def test_scales_at_the_ends_of_e8m0(submission: Path) -> None:
-    """The smallest hidden states meet the largest weights, and a row of zeros the same."""
-    case = MoeCase([[0], [0]], 1)
-    case.hidden[0] = (case.hidden[0].float() * 2.0**-126).bfloat16()
-    case.hidden[1] = 0.0
-    case.gate_up[1][:] = 254
-    case.down[1][0, :, ::2] = 0
-    (out,) = outputs(submission, [call(case)])
-    assert relative_error(out[0], case.output()[0]) < ROUNDING
-    assert not out[1].any()
-
-
-def test_nan_in_a_weights_scale_reaches_its_tokens_alone(submission: Path) -> None:
+def test_nan_in_a_weights_scale_reaches_its_tokens_alone(run: Any) -> None:
     case = MoeCase([[0, 2], [1, 2], [0, 1]], 3)
     case.down[1][1, 7, 3] = 255
-    (out,) = outputs(submission, [call(case)])
+    (out,) = run((case, None))
     wanted = torch.zeros(out.shape, dtype=torch.bool)
     wanted[1:, 7] = True
     assert torch.equal(out.isnan(), wanted)
 
 
-def test_nan_and_infinity_in_hidden_states(submission: Path) -> None:
+def test_nan_and_infinity_in_hidden_states(run: Any) -> None:
     """As in the reference: a NaN's code is zero, an infinity's the largest, of a block of 2^126."""
     case = MoeCase([[0, 1]] * 2, 2)
     for _, scales in (case.gate_up, case.down):
         scales -= 60  # products stay within fp32, but that of gate and up, whose infinity is quantised likewise
     case.hidden[0, 40:42] = torch.tensor([float("nan"), -3e38]).bfloat16()
     case.hidden[1, 70] = float("-inf")
-    (out,) = outputs(submission, [call(case)])
-    for got, wanted in zip(out, case.output(), strict=True):
-        assert wanted.isfinite().all() and relative_error(got, wanted) < ROUNDING
+    (out,) = run((case, None))
+    for got, wanted in zip(out, case.wanted(), strict=True):
+        assert wanted.isfinite().all() and relative_error(got, wanted) < case.ROUNDING
 
 
-def test_the_order_of_workgroups_changes_nothing(submission: Path) -> None:
-    calls = [call(MoeCase(routed(20, 5, 3), 5), row) for row in ROWS]
-    calls.append(call(MoeCase(routed(300, 5, 3), 5, 64), by_columns(128, 48)))  # waves that share sums
-    calls.append(call(MoeCase([[0, 1 + token % 2] for token in range(140)], 3), row(144)))  # halves of a high block
-    first = outputs(submission, calls)
-    again = outputs(submission, calls * 10, order_seed=1)  # each launch of a process has an order of its own
-    assert all(torch.equal(before, out) for before, out in zip(first * 10, again, strict=True))
-
-
-@pytest.mark.slow(reason="compiles a sum that comes too early: gemm-rs' is noticed by such a comparison")
-def test_a_sum_that_comes_too_early_is_noticed(submission: Path, tmp_path: Path) -> None:
-    """The comparison itself: a token's rows added before the last of them is there."""
-    broken = altered(submission, tmp_path, {"if (before == args.topk - 1)": "if (before == args.topk - 2)"})
-    case = MoeCase(routed(20, 5, 3), 5)
-    (answer,) = answers(broken, [call(case, row(16))])
-    assert isinstance(answer, str) or not relative_error(answer, case.output()) < ROUNDING
+def test_the_order_of_workgroups_changes_nothing(run: Any) -> None:
+    check_order(
+        run,
+        *((MoeCase(routed(20, 5, 3), 5), row) for row in ROWS),
+        (MoeCase(routed(300, 5, 3), 5, 64), by_columns(128, 48)),  # waves that share sums
+        (MoeCase([[0, 1 + token % 2] for token in range(140)], 3), row(144)),  # halves of a high block
+        times=10,
+    )
 
 
 def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
-    data = call(MoeCase([[0, 3], [1, 2]], 4))[0]
+    data = sent(MoeCase([[0, 3], [1, 2]], 4).data())
     assert_refused(submission, data, REFUSED)
     (said,) = answers(submission, [(data, row(48))])
     assert said == "moe_mxfp4: blocks of 16, 32 or 64 rows, or up to 8192 columns 128 or 144, got 48"
@@ -239,7 +181,7 @@ def test_input_that_does_not_fit_is_refused(submission: Path) -> None:
 
 def test_more_experts_than_are_sorted_are_refused(submission: Path) -> None:
     """What the sorting workgroup has no room for."""
-    data = list(call(MoeCase([[0]], 1))[0])
+    data = list(sent(MoeCase([[0]], 1).data()))
     for part in range(5, 9):
         data[part] = data[part].repeat(1025, *[1] * (data[part].dim() - 1))
     (said,) = answers(submission, [(tuple(data), None)])

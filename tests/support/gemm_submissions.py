@@ -6,13 +6,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.gemm_ranks import errors_of
-from tests.support.limits import ENDS_S
-from tests.support.prepared import HIP_EXTENSIONS, run_check, run_submission
+from tests.support.prepared import run_submission
 
-SPILLS_ARE_SEEN = pytest.mark.slow(reason="each row is seen not to spill as it is executed")
 # Changes that leave a HIP submission only the tile of 64 x 64: a fifth of what there is to compile.
 SMALL_TILE_ONLY = {
     f"if (block_m == {m} && block_n == {n}) return f(Tile<{m}, {n}, {rest}>{{}}), true;": ""
@@ -35,17 +31,6 @@ def altered(submission: Path, folder: Path, changes: dict[str, str]) -> Path:
     path = folder / "submission.py"
     path.write_text(source)
     return path
-
-
-def no_case_spills(problem: str, variant: str, folder: Path, kernel: str, at_least: int) -> None:
-    """at_least: configurations of that kernel that the cases choose."""
-    imports = [HIP_EXTENSIONS] if variant == "hip" else []
-    words = [problem, "--variant", variant, "-o", str(folder / "submission.py"), "--check"]
-    done = run_check("gen_submission.py", *words, imports=imports, timeout=ENDS_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith(kernel)]
-    assert len(lines) >= at_least, done.stdout
-    assert all(" 0/0 " in line for line in lines), done.stdout
 
 
 def said_of_different_shapes(submission: Path, folder: Path, rows: list[tuple[int, int]]) -> list[str]:

@@ -20,6 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 Call = tuple[tuple[Any, ...], dict[str, Any] | None]
 
 
+def sent(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With bytes in place of fp4 and e8m0, which torch.save does not know."""
+    return tuple(part.view(torch.uint8) if getattr(part, "itemsize", 0) == 1 else part for part in data)
+
+
 def outputs(submission: Path, calls: list[Call], order_seed: int = 0, checks: str = "all") -> list[torch.Tensor]:
     """order_seed: draws another order of workgroups and waves."""
     results = answers(submission, calls, order_seed, checks)

@@ -19,6 +19,9 @@ Refused = dict[str, tuple[int, Callable[[Any], Any], str]]
 class MoeCase:
     """A layer of `pad` columns, of which `hidden` and `inner` are used; the other weights are large."""
 
+    # Terms are rounded to bf16, and their sum; a sum in fp32 now and then rounds to another code than one in float64.
+    ROUNDING = 5e-3
+
     def __init__(
         self, ids: list[list[int]], experts: int, hidden: int = 256, inner: int = 256, pad: tuple[int, int] = (256, 256)
     ) -> None:
@@ -45,7 +48,7 @@ class MoeCase:
         weights = (gate_up, down, gate_up_scale, down_scale)
         return self.hidden, None, None, None, None, *weights, self.weights, self.ids, self.config
 
-    def output(self) -> torch.Tensor:
+    def wanted(self, row: Any = None) -> torch.Tensor:
         """float64 [tokens, hidden]; what is quantised in between is rounded to bf16 first."""
         hidden, inner = self.config["d_hidden"], self.config["d_expert"]
         x = exact(*utils.mxfp4_quantize(self.hidden, ties="away"))
