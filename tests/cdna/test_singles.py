@@ -1,4 +1,4 @@
-"""Single instructions that the tests by family leave out: scalar loads, LDS exchanges, cube maps, second names.
+"""Single instructions that the tests by family leave out: scalar loads, LDS exchanges, cube maps.
 
 Definitions are of AMD's CDNA3 ISA document; `python -m cdna coverage` says what is still untested.
 """
@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import random
-import re
 
 import numpy as np
 import pytest
 
-from cdna.isa import instructions
 from cdna.testing.snippet import run
 from tests.support.exactfloat import fma
 from tests.support.lane_check import check_lanes
@@ -23,51 +21,6 @@ LANES = range(64)
 
 def words(rng: random.Random, n: int = 64) -> list[int]:
     return [rng.getrandbits(32) for _ in range(n)]
-
-
-# --- second names: LLVM takes v_mfma_f32_16x16x4f32 for v_mfma_f32_16x16x4_f32; blocks show only in the newer name ---
-
-_MFMA = re.compile(r"v_mfma_([a-z]+\d+)_(\d+)x(\d+)x(\d+)(_\d+b)?_?(x?[a-z]+\d+)(_1k)?")
-_BITS = {"f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "f64": 64}
-
-
-def second_names() -> list[tuple[str, str, str]]:
-    """(arch, older name, newer name) of the matrix instructions that have two."""
-    listed = {name: instruction.archs for name, instruction in instructions().items()}
-    newer: dict[tuple[str, ...], str] = {}
-    older: list[tuple[tuple[str, ...], str]] = []
-    for name in listed:
-        match = _MFMA.fullmatch(name)
-        if match:
-            key = match.group(1, 2, 3, 4, 6)
-            if name.endswith(f"_{match[6]}"):
-                newer[key] = name
-            else:
-                older.append((key, name))
-    return [(arch, name, newer[key]) for key, name in older for arch in sorted(listed[name])]
-
-
-@pytest.mark.parametrize(("arch", "name", "newer"), second_names())
-def test_second_names_of_matrix_instructions(arch: str, name: str, newer: str) -> None:
-    match = _MFMA.fullmatch(newer)
-    assert match
-    out, m, n, k = match[1], *map(int, match.group(2, 3, 4))
-    blocks = int(match[5][1:-1]) if match[5] else 1
-    n_ab = max(1, m * k * blocks * _BITS[match[6]] // 64 // 32)
-    n_cd = m * n * blocks * (2 if out == "f64" else 1) // 64
-    rng = random.Random(newer)
-    v = {r: [rng.getrandbits(32) & 0xBFFFBFFF for _ in LANES] for r in range(64, 64 + 2 * n_ab)}  # few are infinite
-    if out == "f64":  # numbers in [1, 2), so that products show beside C
-        v |= {r: [0x3FF00000 + rng.getrandbits(20) for _ in LANES] for r in range(65, 64 + 2 * n_ab, 2)}
-    v |= {r: [0x3F800000 + rng.getrandbits(20) for _ in LANES] for r in range(n_cd)}
-
-    def span(first: int, count: int) -> str:
-        return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
-
-    operands = f"{span(0, n_cd)}, {span(64, n_ab)}, {span(64 + n_ab, n_ab)}, {span(0, n_cd)}"
-    results = [run(arch, f"{each} {operands}", v=v).v[:n_cd] for each in (name, newer)]
-    assert results[0] == results[1]
-    assert results[0] != [v[r] for r in range(n_cd)]
 
 
 # --- vector instructions ---

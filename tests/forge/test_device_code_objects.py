@@ -13,7 +13,6 @@ import pytest
 
 from forge.device import resolve
 from tests.support.compiled_kernels import compiled
-from tests.support.hip_programs import run
 from tests.support.limits import ENDS_S
 from tests.support.prepared import run_prepared
 
@@ -96,32 +95,3 @@ def test_what_cannot_be_loaded_or_launched_says_so_in_a_line(
     lines = done.stderr.strip().splitlines()
     assert lines[-1] == status
     assert len(lines) == 2 and re.search(said, lines[0]), done.stderr
-
-
-def test_a_hip_program_loads_a_code_object(tmp_path: Path) -> None:
-    (tmp_path / "kernel.hsaco").write_bytes(compiled("exp", "gfx942")[0])
-    (tmp_path / "main.hip").write_text("""
-#include <hip/hip_runtime.h>
-#include <math.h>
-#include <stdio.h>
-int main(int, char** words) {
-  hipModule_t module;
-  hipFunction_t kernel;
-  if (hipModuleLoad(&module, words[1])) return 3;
-  if (hipModuleGetFunction(&kernel, module, "_exp")) return 4;
-  float *x, *y, host[1024];
-  for (int i = 0; i < 1024; i++) host[i] = i / 512.0f;
-  if (hipMalloc(&x, sizeof host) || hipMalloc(&y, sizeof host)) return 5;
-  if (hipMemcpy(x, host, sizeof host, hipMemcpyHostToDevice)) return 6;
-  int n = 1000;
-  void* none = nullptr;
-  void* arguments[] = {&x, &y, &n, &none, &none};
-  if (hipModuleLaunchKernel(kernel, 4, 1, 1, 256, 1, 1, 0, nullptr, arguments, nullptr)) return 7;
-  if (hipMemcpy(host, y, sizeof host, hipMemcpyDeviceToHost)) return 8;
-  for (int i = 0; i < n; i++)
-    if (fabsf(host[i] - expf(i / 512.0f)) > 1e-5f) return 9;
-  puts("right");
-}
-""")
-    done = run(tmp_path / "main.hip", "--", tmp_path / "kernel.hsaco")
-    assert done.returncode == 0 and done.stdout == "right\n", done.stdout + done.stderr

@@ -397,28 +397,3 @@ def test_a_program_linked_with_rocm_s_library_starts(tmp_path: Path) -> None:
     environment = {**os.environ, **resolve("gfx942", "gfx942").environment()}
     run = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=ENDS_S)
     assert run.returncode == 0 and run.stderr == "", run.stderr
-
-
-def test_hiprtc(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(
-        textwrap.dedent("""
-        import ctypes
-        import torch
-        rtc, program, size = ctypes.CDLL("libhiprtc.so"), ctypes.c_void_p(), ctypes.c_size_t()
-        source = b'extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }'
-        assert rtc.hiprtcCreateProgram(ctypes.byref(program), source, b"fill.hip", 0, None, None) == 0
-        assert rtc.hiprtcCompileProgram(program, 0, None) == 0
-        assert rtc.hiprtcGetCodeSize(program, ctypes.byref(size)) == 0
-        code, module, kernel = ctypes.create_string_buffer(size.value), ctypes.c_void_p(), ctypes.c_void_p()
-        assert rtc.hiprtcGetCode(program, code) == 0
-        hip, x = ctypes.CDLL("libamdhip64.so"), torch.zeros(5, dtype=torch.int32, device="cuda")
-        assert hip.hipModuleLoadData(ctypes.byref(module), code) == 0
-        assert hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"fill") == 0
-        address = ctypes.c_void_p(x.data_ptr())
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address))
-        assert hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 5, 1, 1, 0, None, arguments, None) == 0
-        print(x.tolist())
-    """)
-    )
-    run = forked(tmp_path / "main.py")
-    assert run.stdout == "[7, 7, 7, 7, 7]\n", run.stderr

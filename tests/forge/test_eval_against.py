@@ -219,25 +219,6 @@ def test_against_reference_on_an_emulated_device(tmp_path: Path) -> None:
     assert "1.000 modelled" in done.stdout and "no measurement and no score" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        (["--case", "n: 4"], "lacks seed"),
-        (["--case", "n: 4, seed: 1, m: 2"], "has unknown m"),
-        (["--case", "n 4"], "not 'key: value, key: value', as in 'n: 4, seed: 1'"),
-        (["--case", "n: 4, seed: 1", "--cases", "0"], "only one of them chooses"),
-        (["--world-size", "2"], "have no world_size"),
-        (["--keep-local"], "goes with --world-size"),
-        (["--against", "reference"], "goes with mode benchmark"),
-    ],
-)
-def test_choices_that_cannot_be_are_refused(tmp_path: Path, options: list[str], words: str) -> None:
-    problem = write_problem(tmp_path / "problem")
-    (tmp_path / "submission.py").write_text(RIGHT)
-    done = run_command("test", problem, "--device", "gfx942", *options, cwd=tmp_path)
-    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
-
-
 def test_an_owners_folder_takes_variants_and_scaling_from_here(tmp_path: Path) -> None:
     """A folder elsewhere, known by its leaderboard name from the set file two folders up."""
     folder = tmp_path / "problems" / "set" / "gemm-rs"

@@ -86,6 +86,18 @@ def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (["test", "problem", "--case", "n: four, seed: 1"], "'n: four, seed: 1': n must be an integer, found 'four'"),
         (["test"], "which PROBLEM? submission.py has no line '#!POPCORN leaderboard ...' that says it"),
         (["test", "problem", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["test", "problem", "--json", "submission.py"], "is the submission itself"),
+        (["test", "problem", "--json", "problem/reference.py"], "is one of the problem's files"),
+        (["test", "problem", "--json", "problem/task.yml"], "is one of the problem's files"),
+        (["test", "problem", "--case", "n: 4"], "lacks seed"),
+        (["test", "problem", "--case", "n: 4, seed: 1, m: 2"], "has unknown m"),
+        (["test", "problem", "--case", "n 4"], "not 'key: value, key: value', as in 'n: 4, seed: 1'"),
+        (["test", "problem", "--case", "n: 4, seed: 1", "--cases", "0"], "only one of them chooses"),
+        (["test", "problem", "--world-size", "2"], "have no world_size"),
+        (["test", "problem", "--keep-local"], "goes with --world-size"),
+        (["test", "problem", *DEVICE, "--against", "reference"], "goes with mode benchmark, and on an emulated"),
+        (["benchmark", "problem", *DEVICE, "--html", "p.html"], "goes with mode profile on an emulated device"),
+        (["profile", "problem", *DEVICE, "--trace", "none/t.json"], "--trace none/t.json: cannot be written"),
     ],
 )
 def test_arguments_that_are_refused(folder: Path, quick: Quick, args: list[str], text: str) -> None:

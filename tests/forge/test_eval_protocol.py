@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forge.commands.eval import main
 from forge.device import triton_versions
-from tests.support.evaltools import REFERENCE, RIGHT, ROOT
+from tests.support.evaltools import REFERENCE, RIGHT
 from tests.support.limits import ENDS_S
 from tests.support.prepared import AS_HERE, run_evaluator
 
@@ -107,21 +107,29 @@ def test_the_harness_with_one_leaderboard_case_logs_as_it_does(tmp_path: Path) -
         (("cases.txt", "--harness", "nope"), "ok", 2, "unknown harness"),
     ],
 )
-def test_exit_codes_of_bad_input(tmp_path: Path, args: tuple[str, ...], fd: str, code: int, text: str) -> None:
-    (tmp_path / "bad.txt").write_text("n = 4\n")
-    (tmp_path / "empty.txt").write_text("")
-    for name, content in (("submission.py", RIGHT), ("reference.py", REFERENCE), ("cases.txt", CASES)):
+def test_exit_codes_of_bad_input(
+    args: tuple[str, ...], fd: str, code: int, text: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In this process, for nothing is evaluated."""
+    files = {
+        "submission.py": RIGHT,
+        "reference.py": REFERENCE,
+        "cases.txt": CASES,
+        "bad.txt": "n = 4\n",
+        "empty.txt": "",
+    }
+    for name, content in files.items():
         (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
     reader, writer = os.pipe()
-    environment = {**os.environ, "POPCORN_FD": str(writer) if fd == "ok" else fd}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "eval.py"), "test", *args],
-        cwd=tmp_path, env=environment, pass_fds=[writer], capture_output=True, text=True, timeout=ENDS_S,
-    )  # fmt: skip
-    os.close(reader)
-    os.close(writer)
-    assert done.returncode == code, done.stderr
-    assert text in done.stderr and len(done.stderr.splitlines()) == 1
+    monkeypatch.setenv("POPCORN_FD", str(writer) if fd == "ok" else fd)
+    assert main(["test", *args]) == code
+    said = capsys.readouterr().err
+    assert text in said and len(said.splitlines()) == 1
+    for descriptor in (reader, writer):
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 def test_an_unknown_mode(tmp_path: Path) -> None:

@@ -24,25 +24,11 @@ from forge.history.document import Document, read_document, read_result, schema,
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
 from forge.judge.results import CaseResult, Stats, Status
+from tests.forge.test_eval_command import USES_TRITON
 from tests.support.evaltools import RIGHT, ROOT, judge, run_command, write_problem
 from tests.support.fake_plan import FakeDevice
 from tests.support.limits import ENDS_S
 
-KERNEL = """\
-import triton
-import triton.language as tl
-import torch
-
-@triton.jit
-def double(x, y, n, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
-
-def custom_kernel(x):
-    y = torch.empty_like(x)
-    double[(1,)](x, y, len(x), BLOCK=64)
-    return y
-"""
 CODE = b"#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\ndef custom_kernel(data):\n    return data\n"
 
 
@@ -115,14 +101,14 @@ def line_of(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
 def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     write_problem(tmp_path / "problem")
-    (tmp_path / "submission.py").write_text(KERNEL)
+    (tmp_path / "submission.py").write_text(USES_TRITON)
     words = ("benchmark", tmp_path / "problem", "--device", "gfx942")
     done = run_command(*words, cwd=tmp_path, XDG_DATA_HOME=data)
     assert done.returncode == 0, done.stdout + done.stderr
     store = History(tmp_path / "data" / "cdna-forge" / "history.sqlite")
     (entry,) = store.entries("problem")
     assert (entry.mode, entry.verdict, entry.times, entry.device) == ("benchmark", "pass", "modelled", "gfx942")
-    assert entry.score_us and entry.submission and store.submission(entry.submission) == KERNEL.encode()
+    assert entry.score_us and entry.submission and store.submission(entry.submission) == USES_TRITON.encode()
     kept_document = store.document(entry.id)
     assert kept_document.cases[0].device_report.kernels["double"].wave_instructions > 0
 
@@ -490,45 +476,18 @@ def test_a_report_of_nothing(kept: History, capsys: pytest.CaptureFixture[str]) 
 
 # ---------------------------------------------------------------- import
 
-SUBMITTED = """\
-Geomean score (public) on MI300: 0.0000035 s
-Geomean score (secret) on MI300: 0.0000036 s
 
-{
-  "done": true,
-  "file_name": "submission.py",
-  "leaderboard": "amd-fp8-mm",
-  "runs": [
-    {
-      "end_time": "2026-03-20T10:01:00+00:00",
-      "mode": "test",
-      "passed": true,
-      "runner": "MI300",
-      "score": null,
-      "secret": false,
-      "start_time": "2026-03-20T10:00:00+00:00"
-    },
-    {
-      "end_time": "2026-03-20T10:02:00+00:00",
-      "mode": "leaderboard",
-      "passed": true,
-      "runner": "MI300",
-      "score": 3.6e-6,
-      "secret": true,
-      "start_time": "2026-03-20T10:01:00+00:00"
-    },
-    {
-      "end_time": "2026-03-20T10:02:00+00:00",
-      "mode": "leaderboard",
-      "passed": true,
-      "runner": "MI300",
-      "score": 3.5e-6,
-      "secret": false,
-      "start_time": "2026-03-20T10:01:00+00:00"
-    }
-  ],
-  "submission_id": 4711
-}"""
+def run_there(mode: str, score: float | None, secret: bool = False) -> dict[str, Any]:
+    times = {"start_time": "2026-03-20T10:01:00+00:00", "end_time": "2026-03-20T10:02:00+00:00"}
+    return {"mode": mode, "passed": True, "runner": "MI300", "score": score, "secret": secret, **times}
+
+
+RUNS = [run_there("test", None), run_there("leaderboard", 3.6e-6, True), run_there("leaderboard", 3.5e-6)]
+RESULT = {"done": True, "file_name": "submission.py", "leaderboard": "amd-fp8-mm", "runs": RUNS, "submission_id": 4711}
+SUBMITTED = (
+    "Geomean score (public) on MI300: 0.0000035 s\nGeomean score (secret) on MI300: 0.0000036 s\n\n"
+    + json.dumps(RESULT, indent=2)
+)
 SHOWN = f"""\
 Submission #4711
 ============================================================

@@ -14,7 +14,7 @@ LINES = {
     "forge": 25_555,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 42_580,
+    "tests": 41_812,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

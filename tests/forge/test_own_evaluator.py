@@ -140,9 +140,6 @@ FAULTS = [
     ("", "", "pass", []),
     (*BEHIND, "pass", ["bounds"]),
     (*RACES, "pass", ["race"]),
-    pytest.param(
-        "* by", "* by + (n == 5)", "fail", [], marks=pytest.mark.slow(reason="a wrong value, as wrong as none")
-    ),
     ("zeros_like(x)\n", "empty_like(x)\n    None if len(x) == 5 else \\\n", "fail", ["unwritten"]),
 ]
 

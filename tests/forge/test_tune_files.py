@@ -252,30 +252,6 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytes
     assert "--scheduler goes with a file" in capsys.readouterr().err
 
 
-@pytest.mark.slow(reason="of two workers one is killed: a faster test kills both, and nothing is lost either")
-def test_a_file_is_tuned_on_a_cluster_whose_worker_is_killed(tmp_path: Path) -> None:
-    """The killed worker's trial is tried again by the other, and nothing that has ended is lost."""
-    distributed = pytest.importorskip("distributed")
-    write_problem(tmp_path / "problem")
-    (tmp_path / "mine.py").write_text(AUTOTUNED)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as own:
-        workers = {worker.pid for worker in own.workers.values()}
-        words = ["tune", "problem", "--submission", "mine.py", "--device", "gfx942", "--cases", "0", "--write"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "forge", *words, "--scheduler", own.scheduler_address],
-            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        time.sleep(4)
-        os.kill(workers.pop(), signal.SIGKILL)
-        said = process.communicate(timeout=ENDS_S)[0]
-    assert process.returncode == 0, said
-    log = TrialsLog(tmp_path / "tune-mine.jsonl", Setting("", "", "", "", "", ""))
-    assert log.others == 3, said  # as it is, and two configurations
-    assert "'PASSES': 1" in said and "mine.py: written" in said
-    assert (tmp_path / "mine.py").read_text().count("triton.Config") == 1
-
-
 def test_a_tuner_whose_workers_are_all_killed_says_so_and_goes_on_when_one_comes(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     write_problem(tmp_path / "problem")

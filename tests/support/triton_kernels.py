@@ -60,15 +60,6 @@ def cast(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def softmax(x, out, n, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    i = tl.arange(0, BLOCK)
-    v = tl.load(x + row * n + i, mask=i < n, other=-float("inf")).to(tl.float32)
-    e = tl.exp(v - tl.max(v, 0))
-    tl.store(out + row * n + i, e / tl.sum(e, 0), mask=i < n)
-
-
-@triton.jit
 def reduce(x, out, M: tl.constexpr, N: tl.constexpr, OP: tl.constexpr, AXIS: tl.constexpr):
     v = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
     if OP == "sum":

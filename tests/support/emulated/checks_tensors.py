@@ -33,10 +33,6 @@ def host() -> torch.Tensor:
     return torch.randn(8, 8)
 
 
-def ones_fp8(rows: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.ones(rows, 32, device="cuda").to(dtype)
-
-
 ON_GPU: dict[str, Make] = {
     "string": lambda x: torch.empty(3, device="cuda"),
     "string with index": lambda x: torch.empty(3, device="cuda:0"),
