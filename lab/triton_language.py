@@ -29,7 +29,7 @@ SUITE = public_suites.SUITES["triton"]
 TABLE = ROOT / "lab" / "results" / "triton_language_tests.json"
 # Part of what a failed test says, and its cause, where somebody has looked at it: table's notes say more.
 CAUSES = {
-    r"past the end of `X` \(fp32\[1\]\)": "store past a tensor's end",
+    r"past the end of `\w+` \(fp32\[1\]\)": "store past a tensor's end",
     r"Cannot find ptxas": "want NVIDIA's ptxas",
     r"wait: writes LDS": "have the halves of the waves in turns",
     r"race: .* write different values": "have copies of a value that differ",
