@@ -23,12 +23,14 @@ LATER_TIMES = 2  # an honest kernel's error, where what it is compared with was 
 LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 # Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
 # launches and torch's operations may read.
-MOST_HOST, MOST_KEPT, MOST_READ = 0.02, 0.5, 0.2
+MOST_HOST, MOST_KEPT, MOST_READ = 0.005, 0.5, 0.2
 # What a first call has read of the host's counts for nothing where later calls read it once more, or are told it, or
 # read what was made of it: of float64 bytes.
 PREPARED = {"read_again": 1, "told_again": 1, "made_again": 8}
 FREE_BYTES = 512  # beside those: what arguments, flags and small tables come to, however small an output is
-KNOWN_RATIO = 1.5  # from which on a call on other data takes so much longer that the same data must have been known
+# From which on a call on other data takes so much longer that the same data must have been known: where data decides
+# what is to be done, as routing does, and where it does not.
+KNOWN_RATIO, KNOWN_PRODUCTS_RATIO = 1.5, 1.1
 AGAIN = -1  # instead of a draw: the first one's data once more
 
 R = TypeVar("R", bound=DeviceReport)
@@ -56,7 +58,7 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> N
         result.device_report = _without_times(result.device_report)
     doubts = _of_work(plan, result, called, needed if matrix else 0.0)
     if plan.device.emulated:
-        doubts += _of_counts(plan, result, called) + _of_bytes(called)
+        doubts += _of_counts(plan, result, called, matrix and problem.sampled is True) + _of_bytes(called)
     limit, own_limit = problem.precision.rel_l2, problem.precision.probe_rel_l2
     errors = [(result.accuracy.rel_l2 if result.accuracy else None, limit, "")]
     if result.probe_rel_l2 is not None and own_limit is not None:
@@ -117,16 +119,18 @@ def _of_work(plan: EvalPlan, result: CaseResult, called: Calls, needed: float) -
     return doubts
 
 
-def _of_counts(plan: EvalPlan, result: CaseResult, called: Calls) -> list[str]:
-    """Of what was counted of the launches: all of them, and as long a time on data that they have seen as on other."""
+def _of_counts(plan: EvalPlan, result: CaseResult, called: Calls, same_work: bool) -> list[str]:
+    """Of what was counted of the launches: all of them, and as long a time on data that they have seen as on other.
+    same_work: whatever the data."""
     doubts = []
     reports = {draw: [one.answer.device_report for one in answers] for draw, answers in called.items()}
     if uncounted := sum(one.uncounted for ranks in reports.values() for one in ranks):
         doubts.append(f"{uncounted} launches were made of which nothing was counted: its time is not known")
     times = [device_report(called.get(draw, ())).modelled_time(plan.caches) for draw in (AGAIN, 1)]
     seen_us, other_us = (time.us if time and math.isfinite(time.us) else 0.0 for time in times)
-    if other_us >= KNOWN_RATIO * seen_us > 0:
-        doubts.append(f"on other data a call takes {other_us / seen_us:.1f} times as long as on data it has seen")
+    ratio = KNOWN_PRODUCTS_RATIO if same_work and len(called.get(1, ())) == 1 else KNOWN_RATIO
+    if other_us >= ratio * seen_us > 0:
+        doubts.append(f"on other data a call takes {other_us / seen_us:.3g} times as long as on data it has seen")
     timed = max((one.timed_itself for one in reports.get(AGAIN, reports.get(0, ()))), default=0)
     if timed and any(one.modelled for one in result.device_report.by_rank):
         result.remarks.append(f"custom_kernel times its own kernels, {timed} times: all of that is in its time")

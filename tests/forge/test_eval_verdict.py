@@ -716,8 +716,8 @@ def wrote(rank: int | None = None, **written: int) -> RankAnswer[messages.Called
 
 
 def test_an_output_that_the_host_made_is_a_but() -> None:
-    assert doubts(_0=[wrote(now=990, nobody=10)], _1=[wrote(now=990, read_nobody=600, told=90)]) == []
-    assert doubts(_0=[wrote(now=800, nobody=200)]) == ["the host wrote 20% of its output: a child process"]
+    assert doubts(_0=[wrote(now=996, nobody=4)], _1=[wrote(now=990, read_nobody=600, told=90)]) == []
+    assert doubts(_0=[wrote(now=990, nobody=10)]) == ["the host wrote 1% of its output: a child process"]
     told = "its output in call 2 is made of 2 times as many bytes of the host's: a child process"
     assert doubts(_0=[wrote(now=1000)], _1=[wrote(now=1000, read_nobody=2000)]) == [told]
     assert doubts(_0=[wrote(now=1, before=9)]) == ["most of its output was there before the call"]
@@ -754,6 +754,11 @@ def test_less_time_on_data_that_has_been_seen_is_a_but() -> None:
     assert result.buts == []
     look(fake_plan("benchmark"), CaseSpec(0, "", {}), result, {**again, 1: took(10.0)})
     assert result.buts == ["on other data a call takes 2.5 times as long as on data it has seen"]
+    products = fake_plan("benchmark", floors=Floors("1000000", "f16", "1"))
+    routed = replace(products, problem=replace(products.problem, sampled="products"))
+    for plan, us, doubted in ((products, 4.3, False), (products, 4.5, True), (routed, 4.5, False)):
+        look(plan, CaseSpec(0, "", {}), result := CaseResult(0, "", Status.PASS), {**again, 1: took(us)})
+        assert bool(result.buts) is doubted
 
 
 def test_a_product_by_torch_is_a_but() -> None:
