@@ -217,29 +217,11 @@ def test_compare_and_swap(size: int) -> None:
     assert [sum(state.v[14 + k][i] << 32 * k for k in range(size // 4)) for i in LANES] == returned
 
 
-def test_lds_exchange_masked_or_and_wrap() -> None:
+def test_lds_wrap() -> None:
+    """Exchanges and masked or: test_singles.py."""
     lds: np.ndarray = np.arange(100, 164, dtype=np.uint32)
-    state = run("gfx942", "ds_wrxchg_rtn_b32 v2, v0, v1", v={0: [4 * i for i in LANES], 1: LANES}, lds=lds.tobytes())
-    assert state.v[2] == list(range(100, 164)) and np.frombuffer(state.lds, np.uint32).tolist() == list(LANES)
-    state = run(
-        "gfx942",
-        "ds_wrxchg2_rtn_b32 v[2:3], v0, v1, v4 offset0:1 offset1:0",
-        exec=0xFF,
-        v={0: [8 * i for i in LANES], 1: LANES, 4: range(200, 264)},
-        lds=lds.tobytes(),
-    )
-    assert state.v[2][:8] == [101 + 2 * i for i in range(8)] and state.v[3][:8] == [100 + 2 * i for i in range(8)]
-    assert np.frombuffer(state.lds, np.uint32)[:4].tolist() == [200, 0, 201, 1]
-    state = run(
-        "gfx942", "ds_mskor_b32 v0, v1, v2", v={0: [4 * i for i in LANES], 1: [0xF0] * 64, 2: LANES}, lds=lds.tobytes()
-    )
-    assert np.frombuffer(state.lds, np.uint32).tolist() == [x & ~0xF0 | i for i, x in enumerate(lds.tolist())]
-    state = run(
-        "gfx942",
-        "ds_wrap_rtn_b32 v4, v0, v1, v2",
-        v={0: [4 * i for i in LANES], 1: [130] * 64, 2: [7] * 64},
-        lds=lds.tobytes(),
-    )
+    v = {0: [4 * i for i in LANES], 1: [130] * 64, 2: [7] * 64}
+    state = run("gfx942", "ds_wrap_rtn_b32 v4, v0, v1, v2", v=v, lds=lds.tobytes())
     assert state.v[4] == lds.tolist()
     assert np.frombuffer(state.lds, np.uint32).tolist() == [x - 130 if x >= 130 else x + 7 for x in lds.tolist()]
 

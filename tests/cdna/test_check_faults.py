@@ -181,15 +181,6 @@ def test_wait_for_the_load_that_is_read() -> None:
     assert finding.instruction == "v_add_u32_e32 v4, v2, v3"
 
 
-def test_stores_count_in_vmcnt() -> None:
-    late = program(LOADS + "global_store_dword v1, v0, s[4:5] offset:0\ns_waitcnt vmcnt(2)\nv_mov_b32_e32 v4, v3")
-    assert "s_waitcnt vmcnt(1)" in found(late, [("x", buffer())]).message
-    clean(
-        program(LOADS + "global_store_dword v1, v0, s[4:5]\ns_waitcnt vmcnt(1)\nv_mov_b32_e32 v4, v3"),
-        [("x", buffer())],
-    )
-
-
 def test_a_full_vmcnt_holds_up_what_it_cannot_count() -> None:
     """The last load is issued when the first is back. LLVM counts on it: a Triton product waits for no 64th load."""
 
@@ -306,27 +297,6 @@ def test_lds_race() -> None:
     assert finding.kind == "race"
     assert finding.message == "writes LDS byte 256, which wave 0 has read, with no barrier between the two"
     assert (finding.wave, finding.lane) == (1, 0)
-
-
-def test_waves_write_the_same_value_or_other_bytes() -> None:
-    same = """
-v_and_b32_e32 v1, 63, v0
-v_lshlrev_b32_e32 v1, 2, v1
-v_mov_b32_e32 v2, {}
-ds_write_b32 v1, v2
-s_waitcnt lgkmcnt(0)
-"""
-    clean(program(same.format("7"), lds_bytes=256), [], block=128)
-    assert found(program(same.format("v0"), lds_bytes=256), [], block=128).kind == "race"
-    halves = """
-v_lshrrev_b32_e32 v2, 6, v0
-v_and_b32_e32 v1, 63, v0
-v_lshlrev_b32_e32 v1, 2, v1
-v_lshl_add_u32 v1, v2, 1, v1
-ds_write_b16 v1, v0
-s_waitcnt lgkmcnt(0)
-"""
-    clean(program(halves, lds_bytes=256), [], block=128)
 
 
 @triton.jit
@@ -577,30 +547,6 @@ def test_deadlock(arch: str) -> None:
     assert finding.message.count(" polls ") == 1  # other waves, which only read the kernel's arguments, poll nothing
     loop = _wait_for_nobody.starting_line_number + 2  # behind the decorator and `def`
     assert finding.source.endswith(f"test_check_faults.py:{loop}")
-
-
-MATRIX = """
-v_mov_b32_e32 v2, 0
-v_mov_b32_e32 v3, 0
-v_mov_b32_e32 v4, 0
-v_mov_b32_e32 v5, 0
-s_nop 1
-v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], 0
-s_nop {}
-v_add_f32_e32 v12, v9, v9
-"""
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_matrix_hazard(arch: str) -> None:
-    needed = {"gfx942": 7, "gfx950": 8}[arch]
-    clean(program(MATRIX.format(needed - 1), arch), [])
-    finding = found(program(MATRIX.format(needed - 2), arch), [])
-    assert finding.kind == "hazard"
-    text = f"after {needed - 1} wait states; the hardware needs {needed} (s_nop 0 between them)"
-    assert text in finding.message
-    assert finding.instruction == "v_add_f32_e32 v12, v9, v9"
-    assert "v_mfma_f32_16x16x16_f16" in finding.other_instruction
 
 
 # --- switches ------------------------------------------------------------------------------------------

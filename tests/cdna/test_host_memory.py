@@ -51,6 +51,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("through", ["argument", "pointer in memory"])
 @pytest.mark.parametrize("where", ["local", "heap", "vector", "static"])
 def test_host_memory_is_not_the_cards(program: Path, where: str, through: str) -> None:

@@ -17,10 +17,8 @@ import torch
 import triton
 import triton.language as tl
 from torch.overrides import TorchFunctionMode
-from triton.runtime.errors import OutOfResources
 
 import cdna
-from cdna.engine.library import engine
 from cdna.hip.host_libraries import runtime_library
 from cdna.launch import tensors
 from cdna.launch.tensors import memory_of
@@ -94,7 +92,10 @@ FOUND = {  # kernel: the check that finds it, and what it says
     ),
     "before_vmcnt": ("wait", r"is read before the wait for it: `global_load_dword .* needs s_waitcnt vmcnt\(0\)"),
     "before_lgkmcnt": ("wait", r"is read before the wait for it: `ds_read_b32 .* needs s_waitcnt lgkmcnt\(0\)"),
-    "matrix_hazard": ("hazard", "reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states"),
+    "matrix_hazard": (
+        "hazard",
+        r"reads the result of `v_mfma_f32_16x16x16_f16 .* after 0 wait states; the hardware needs 7 \(s_nop 6 between",
+    ),
     "divergent_barrier": ("barrier", "wave 0 waits at .* while wave 1 waits at .* they pass 2 and 1 barriers"),
     "deadlock": (
         "deadlock",
@@ -263,17 +264,6 @@ def _copy(x, o, B: tl.constexpr):
     tl.store(o + i, tl.load(x + i))
 
 
-def test_triton_use_after_free() -> None:
-    """Of memory that a runtime gave: `tests/forge/test_device_emulated.py` has torch's."""
-    lib = engine().lib
-    memory, out = above_4_gib(64), torch.zeros(64, dtype=torch.int32)
-    lib.cdna_memory_register(memory.data_ptr(), memory.nbytes, b"hipMalloc'ed memory", False)
-    lib.cdna_memory_unregister(memory.data_ptr())
-    with cdna.device("gfx942", checks="all"), pytest.raises(cdna.CheckError, match="which has been freed") as caught:
-        _copy_from_address[(1,)](memory.data_ptr(), out, B=64)
-    assert caught.value.finding.kernel == "_copy_from_address"
-
-
 class _OnlyAPointer:
     """As packages wrap tensors for Triton, with a storage that is none."""
 
@@ -303,11 +293,6 @@ def test_triton_arguments_of_other_packages() -> None:
         assert torch.equal(out, x)
         with _NothingOfTorch():
             _copy[(1,)](out, x, B=64)
-
-
-@triton.jit
-def _add_at(x, B: tl.constexpr):
-    tl.atomic_add(x + tl.arange(0, B), 1)
 
 
 def test_triton_large_integers_are_no_addresses() -> None:
@@ -350,20 +335,6 @@ def test_triton_addresses_are_told_from_numbers() -> None:
     with cdna.device("gfx942", checks="all"):
         _copy_from_address[(1,)](x.data_ptr(), out, B=64)
     assert torch.equal(out, x)
-
-
-def test_triton_misaligned_atomic() -> None:
-    """The card faults, so it is an error without checks."""
-    raw = torch.zeros(260, dtype=torch.uint8)
-    misaligned = torch.frombuffer(raw.numpy(), dtype=torch.int32, count=64, offset=2)
-    with cdna.device("gfx942"), pytest.raises(cdna.KernelFault, match="atomic at misaligned address"):
-        _add_at[(1,)](misaligned, B=64)
-
-
-@triton.jit
-def _product(a, b, o, N: tl.constexpr):
-    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
-    tl.store(o + i, tl.dot(tl.load(a + i), tl.load(b + i)))
 
 
 @triton.jit
@@ -409,9 +380,3 @@ def test_triton_grid_over_the_limit(grid: tuple[int, int, int], says: str) -> No
         assert x.item() == 0
         _first_programs_only[tuple(min(n, 65536 // 16) for n in grid)](x, num_warps=4)
     assert x.item() == 1
-
-
-def test_triton_lds_over_the_limit() -> None:
-    a, out = torch.zeros(256, 256), torch.zeros(256, 256)
-    with cdna.device("gfx942"), pytest.raises(OutOfResources, match="shared memory.*65536"):
-        _product[(1,)](a, a, out, N=256)

@@ -14,7 +14,7 @@ LINES = {
     "forge": 25_559,
     "kernels": 13_380,
     "reference": 2_501,
-    "tests": 41_817,
+    "tests": 41_680,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

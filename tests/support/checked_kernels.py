@@ -51,19 +51,6 @@ def elementwise_in_place() -> Result:
 
 
 @triton.jit
-def _cast(x, o, n, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    tl.store(o + i, tl.load(x + i, mask=i < n).to(o.dtype.element_ty), mask=i < n)
-
-
-@case
-def cast_to_bytes() -> Result:
-    x, out = torch.arange(777, dtype=torch.int32), torch.zeros(777, dtype=torch.int8)
-    _cast[(13,)](x, out, 777, B=64)
-    return out, x.to(torch.int8)
-
-
-@triton.jit
 def _softmax(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     row = tl.program_id(0) * n
@@ -91,24 +78,6 @@ def atomics_of_16_bits() -> Result:
     out = torch.tensor([1.0, 3.0, 0.5], dtype=torch.bfloat16)
     _add_16[(1,)](out, 3, B=4)
     return out, out.new_tensor([2.0, 4.0, 1.5])
-
-
-@triton.jit
-def _last_adds(x, parts, count, o, n, B: tl.constexpr, G: tl.constexpr):
-    """Every workgroup stores a partial sum; the last to arrive adds them up."""
-    pid = tl.program_id(0)
-    i = pid * B + tl.arange(0, B)
-    tl.store(parts + pid, tl.sum(tl.load(x + i, mask=i < n, other=0.0), 0))
-    tl.debug_barrier()
-    if tl.atomic_add(count, 1, sem="acq_rel") == G - 1:
-        tl.store(o, tl.sum(tl.load(parts + tl.arange(0, G)), 0))
-
-
-@case
-def last_workgroup_adds() -> Result:
-    x, parts, out = torch.ones(2000), torch.zeros(16), torch.zeros(1)
-    _last_adds[(16,)](x, parts, torch.zeros(1, dtype=torch.int32), out, 2000, B=128, G=16)
-    return out, torch.tensor([2000.0])
 
 
 @triton.jit
