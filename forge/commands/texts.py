@@ -91,6 +91,7 @@ def details(result: CaseResult) -> list[str]:
         lines += [f"pattern: {accuracy.pattern}"] if accuracy.pattern else []
     elif accuracy.problem:
         lines.append(accuracy.problem)
+    lines += [f"judged of later calls: {result.later_part}"] * bool(result.later_part)
     lines += [line for line in accuracy.dtypes if line not in result.message]
     lines += [f"note: {text}" for text in result.remarks]
     return lines + tail_lines(result)

@@ -253,6 +253,8 @@ class View:
         large = any(case.device_report.total("wave_instructions") > SMALL_INSTRUCTIONS for case in run.cases)
         if large and self.plan.calls > 1 and getattr(self.plan.device, "checks", "report:none") != "report:none":
             self.print(f"checks: first calls, all of small cases, one in {1 / CHECKED:g} of others; {UNSEEN}", "dim")
+        if parts := list(dict.fromkeys(case.later_part.partition(":")[0] for case in run.cases if case.later_part)):
+            self.print(f"judged of later calls: {', '.join(parts)}, drawn after each (docs/harness.md)", "dim")
         for text in run.buts:
             self.print(f"but {text}", "yellow")
         for text in run.warnings:

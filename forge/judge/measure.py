@@ -45,6 +45,8 @@ class Task:
     custom_kernel: Callable[[Any], Any] = lambda data: None
     clock_ns: Callable[[], int] = time.perf_counter_ns
     check_s: float = 0.0  # how long the last check took: about one run of the reference
+    redraw: Callable[[Any], Any] | None = None  # of a large input makes another, by drawing anew what decides
+    part: Callable[[Any, Any, Callable[[int, str], Any]], Any] | None = None  # of both, rows that depend on no other
 
     def data(self, args: Case) -> Any:
         self.phase("generate_input")

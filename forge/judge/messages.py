@@ -45,7 +45,9 @@ class Setup(Message, frozen=True):
     precision: Precision = Precision()  # for a referee
     imports_nothing: bool = False  # whose problem's check is known not to, so that a referee need not do it ahead
     multiplies: bool = False  # for a referee: whether the problem's floors have products of matrices
-    known_as: str = ""  # for a referee: the folder whose reference.py has settle and probe, beside the problem's own
+    known_as: str = (
+        ""  # for a referee: the folder whose reference.py has what the evaluator wants, beside the problem's own
+    )
 
 
 class BeginCase(Message, frozen=True):
@@ -225,6 +227,7 @@ class Judged(Answer, frozen=True):
     check_bytes: int = 0  # of memory that judging took beside the input
     accuracy: Accuracy | None = None
     share: float | None = None  # of what the input adds to it the output holds this much; None: all, or not looked at
+    part: str = ""  # that was judged, of a call with other data; "": all of it
     touched: bool = False  # the kernel wrote to its input
     changed: tuple[str, ...] = ()  # inputs that it changed, though neither the reference does nor it returns them
     officially: bool | None = None  # the verdict over the inputs so changed, where official evaluators look at these

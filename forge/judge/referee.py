@@ -11,6 +11,7 @@ import copy
 import functools
 import importlib
 import os
+import random
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -30,6 +31,8 @@ MESSAGE_CHARS = 4000
 # many standard errors by chance.
 SHARE_SLACK, HONEST_ERRORS, SHARE_ERRORS = 0.1, 2.0, 5.0
 SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
+BASE_INPUTS = 4  # so much free memory, in inputs, has the case's own kept beside the one that is judged
+PART_ROWS = 8  # of a call with other data so many rows are judged, where a problem says which stand alone
 
 
 class Referee(Worker):
@@ -39,6 +42,7 @@ class Referee(Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.large: dict[int, Any] = {}  # of the inputs, those whose memory copies share
+        self.base: Any = None  # the case's own, of these, where others are made of it
         self.noted: Any = None  # the reference, as the problem's check calls it by its name
         self.handlers |= {
             messages.MakeInput: self.make_input,
@@ -60,7 +64,7 @@ class Referee(Worker):
         self.note_reference(sys.modules["reference"])
         if self.setup.known_as:
             known = reference_in(self.setup.known_as)
-            for name in ("settle", "probe"):
+            for name in ("settle", "probe", "redraw", "part"):
                 setattr(self.task, name, getattr(self.task, name) or getattr(known, name, None))
         self.device.begin()
         freeze(self.setup.folder, ahead=not self.setup.imports_nothing)
@@ -76,6 +80,9 @@ class Referee(Worker):
         self.inputs: dict[int, Any] = {}  # by draw, as generate_input made them
         for draw in list(self.large):
             self.drop(draw)
+        if self.base is not None:
+            self.base.forget()
+            self.base = None
         self.first: Any = None  # the first output, as it was judged
         if memory is None:
             for region in (self.to_worker, *self.from_worker):
@@ -89,7 +96,10 @@ class Referee(Worker):
             self.phase("generate_input")
             self.drop(command.draw)
             self.reseed(command.seed)  # for the problems that draw from torch's global generator
-            data = self.task.generate_input(**self.ranks.args_of(command.args))
+            if command.settle and self.base is not None:
+                data = self.task.redraw(self.base.copy())
+            else:
+                data = self.task.generate_input(**self.ranks.args_of(command.args))
             if command.settle and self.task.settle is not None:
                 data = self.task.settle(data)
             data = self.probe(data) if command.probe else data
@@ -98,7 +108,10 @@ class Referee(Worker):
                 data = kept.copy()
             self.inputs[command.draw] = data
             storages = [parts[0][1].untyped_storage() for parts in self.exchange.numbered(data).values()]
-            return {"large": large, "bytes": sum(storage.nbytes() for storage in storages)}
+            size = sum(storage.nbytes() for storage in storages)
+            if large and command.draw == 0 and self.task.redraw and memory.free_memory() > BASE_INPUTS * size:
+                self.base = kept
+            return {"large": large, "bytes": size}
 
         self.answer(messages.InputMade, make)
 
@@ -121,7 +134,8 @@ class Referee(Worker):
 
     def drop(self, draw: int) -> None:
         self.inputs.pop(draw, None)
-        if kept := self.large.pop(draw, None):
+        kept = self.large.pop(draw, None)
+        if kept is not None and kept is not self.base:
             kept.forget()
 
     def copy_of(self, draw: int) -> Any:
@@ -146,6 +160,8 @@ class Referee(Worker):
         if command.draw == 0 and self.first is None:
             self.first = output
         fields["touched"] = touched
+        if command.draw and command.last and self.device.emulated and self.ranks is self.alone:
+            output, fields["part"] = self.part_of(command.draw, output)
         good, message, accuracy, known = True, "", command.accuracy, None
         if command.official:
             judged = self.copy_of(command.draw)
@@ -154,7 +170,7 @@ class Referee(Worker):
             good, message = self.task.check(judged, output)
             known = self.known_reference()
             fields["check_s"] = self.task.check_s
-            if touched:
+            if touched and not fields.get("part"):
                 fields["changed"] = self.names_of(changed, data, judged, told.inputs)
                 fields["officially"] = self.official_verdict(changed, command.draw, output)
             if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
@@ -170,6 +186,28 @@ class Referee(Worker):
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
+
+    def part_of(self, draw: int, output: Any) -> tuple[Any, str]:
+        """Of a call with other data, what is judged, and how much that is: rows that are drawn now, where the problem
+        says which of them depend on no other. An output of other shapes than the first, which was judged whole, is too.
+        """
+        shapes = [self.shapes_of(one) for one in (self.first, output)]
+        if self.task.part is None or shapes[0] != shapes[1]:
+            return output, ""
+        said = []
+
+        def choose(of: int, what: str) -> Any:
+            rows = sorted(random.SystemRandom().sample(range(of), min(of, PART_ROWS)))
+            said.append(f"{len(rows)} of {of} {what}: {', '.join(map(str, rows))}" if len(rows) < of else "")
+            return sys.modules["torch"].tensor(rows)
+
+        data, output = self.task.part(self.copy_of(draw), output, choose)
+        self.drop(draw)
+        self.inputs[draw] = data
+        return output, said[0]
+
+    def shapes_of(self, output: Any) -> list[tuple[str, Any, Any]]:
+        return [(name, tensor.shape, tensor.dtype) for name, tensor in self.compare.tensors_of(output)]
 
     def most_bytes(self, data: Any) -> int:
         stored = self.exchange.numbered(data).values()

@@ -124,6 +124,7 @@ class CaseResult(Struct):
     call_s: float = 0.0  # its quickest call, on the workers' clock: none of a first call's compiling
     output_bytes: int = 0  # how much the processes printed
     calls: int = 0  # that were judged, beside timed ones
+    later_part: str = ""  # of the calls after the first, what was judged, drawn after the call; "": all of them
     seeds: list[int] = []  # of the calls
     buts: list[str] = []  # why a pass is to be doubted
     remarks: list[str] = []  # what else the case showed

@@ -178,6 +178,8 @@ class Worker:
             ref_kernel=getattr(reference, "ref_kernel", None),
             settle=getattr(reference, "settle", None),
             probe=getattr(reference, "probe", None),
+            redraw=getattr(reference, "redraw", None),
+            part=getattr(reference, "part", None),
             harness=self.harness,
             phase=self.phase,
             timed=self.setup.timed,

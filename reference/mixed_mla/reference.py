@@ -7,6 +7,8 @@ softmax and sums in fp32, result bf16. aiter also rounds the probabilities to fp
 tolerance; here they stay in fp32.
 """
 
+from collections.abc import Callable
+
 import torch
 
 from task import input_t, output_t
@@ -106,6 +108,39 @@ def probe(data: input_t) -> input_t:
         for before, after in zip(kv_data[name], quantize(kv)):
             before.view(torch.uint8).copy_(after.view(torch.uint8))
     return data
+
+
+@torch.no_grad()
+def redraw(data: input_t) -> input_t:
+    """Changes the data: new queries, and each request gets the tokens of another, in all three forms of the cache."""
+    q, kv_data, _, _, config = data
+    q.copy_(torch.randn_like(q))
+    requests, tokens = config["batch_size"], config["kv_seq_len"]
+    order = torch.randperm(requests).tolist()  # a circle through all of them: none keeps its own
+    codes, scales = kv_data["mxfp4"]
+    for form in (kv_data["bf16"], kv_data["fp8"][0], codes, scales[: requests * tokens]):
+        rows = form.view(torch.uint8).view(requests, -1)
+        first = rows[order[0]].clone()
+        for place, other in zip(order, order[1:]):
+            rows[place] = rows[other]
+        rows[order[-1]] = first
+    return data
+
+
+@torch.no_grad()
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few of the requests, and that of the largest query, which sets the scale of all. Of the cache's forms there is
+    fp8 alone then, which the reference reads."""
+    q, kv_data, _, _, config = data
+    requests, queries = config["batch_size"], config["q_seq_len"]
+    largest = q.view(requests, -1).abs().amax(dim=1).argmax()
+    rows = torch.cat([choose(requests, "requests").to(q.device), largest[None]]).unique()
+    kv, scale = kv_data["fp8"]
+    few = kv.view(torch.uint8).view(requests, -1)[rows].view(-1, *kv.shape[1:]).view(kv.dtype)
+    q, output = (one.view(requests, queries, *one.shape[1:])[rows].flatten(0, 1) for one in (q, output))
+    places = torch.arange(len(rows) + 1, dtype=torch.int32, device=q.device)
+    config = {**config, "batch_size": len(rows)}
+    return (q, {"fp8": (few, scale)}, places * queries, places * config["kv_seq_len"], config), output
 
 
 @torch.no_grad()

@@ -1,7 +1,8 @@
 """amd-mla-decode: one decoding step of multi-head latent attention (DeepSeek-V3's sizes) in bf16."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -153,6 +154,17 @@ def ref_kernel(data: input_t) -> output_t:
         for q_of_heads, weight, out in heads:
             out.copy_(_attend(q_of_heads, compressed, rope_of_request, weight))
     return F.linear(values.view(x.size(0), 1, -1), config.wo_weight), cache.get_data()
+
+
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few of the requests, which share the weights alone."""
+    config, x, cache = data
+    y, latents = output
+    rows = choose(len(x), "requests").to(x.device)
+    few = KVCache((0,))
+    few.data, few.seq_len = cache.data[rows], cache.seq_len
+    shape = (len(rows), *config.kv_cache_shape[1:])
+    return (replace(config, batch_size=len(rows), kv_cache_shape=shape), x[rows], few), (y[rows], latents[rows])
 
 
 def check_implementation(data: input_t, output: output_t) -> str:

@@ -11,6 +11,7 @@ here the sum is fp32 and rounded once.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from task import input_t, output_t
 from utils import make_match_reference, mxfp4_dequantize, mxfp4_quantize, shuffle_scale, shuffle_weight
 
 PAD_ALIGN = 256  # aiter's kernels want both widths of the weights in multiples of this
+REDRAWN = 8  # of the routed experts that tokens choose one in so many gets other weights, where not all are drawn anew
 
 
 def generate_input(
@@ -57,12 +59,7 @@ def generate_input(
 
     hidden_states = normal(bs, dhidden)
     router_weight = normal(nroutedexperts, dhidden) / math.sqrt(dhidden)
-    probabilities = F.linear(hidden_states, router_weight).softmax(dim=-1)  # bf16 [bs, nroutedexperts]
-    weights, ids = torch.topk(probabilities, k=nexpertspertoken, dim=-1, sorted=False)
-    shared_ids = torch.arange(nroutedexperts, experts, device="cuda", dtype=torch.int32)
-    topk_ids = torch.cat([ids.to(torch.int32), shared_ids.expand(bs, -1)], dim=-1)
-    ones = torch.ones((bs, nsharedexperts), device="cuda", dtype=torch.float32)
-    topk_weights = torch.cat([weights.to(torch.float32), ones], dim=-1)
+    topk_weights, topk_ids = _route(hidden_states, router_weight, nexpertspertoken, nsharedexperts)
 
     # div_ in place: the largest case draws 1.9 GB at once, since a GPU's generator cannot draw it in pieces
     gate_up = _quantize_weight(normal(experts, 2 * padded_expert, padded_hidden).div_(math.sqrt(dhidden)))
@@ -87,6 +84,69 @@ def generate_input(
         shuffle_scale(down[1].view(torch.uint8)).view(torch.float8_e8m0fnu),
         topk_weights, topk_ids, config,
     )  # fmt: skip
+
+
+def _route(
+    hidden_states: torch.Tensor, router_weight: torch.Tensor, chosen: int, shared: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """topk_weights, topk_ids, as generate_input has them."""
+    tokens, routed = len(hidden_states), len(router_weight)
+    probabilities = F.linear(hidden_states, router_weight).softmax(dim=-1)  # bf16 [tokens, routed]
+    weights, ids = torch.topk(probabilities, k=chosen, dim=-1, sorted=False)
+    shared_ids = torch.arange(routed, routed + shared, device=ids.device, dtype=torch.int32)
+    ones = torch.ones((tokens, shared), device=ids.device, dtype=torch.float32)
+    return (
+        torch.cat([weights.to(torch.float32), ones], dim=-1),
+        torch.cat([ids.to(torch.int32), shared_ids.expand(tokens, -1)], dim=-1),
+    )
+
+
+@torch.no_grad()
+def redraw(data: input_t) -> input_t:
+    """Changes the data: other hidden states, other experts for them, and other weights of the shared experts and of
+    some that the tokens choose. To draw and quantise all of the weights takes a CPU minutes."""
+    hidden_states, topk_weights, topk_ids, config = data[0], data[9], data[10], data[11]
+    routed, d_hidden, chosen = config["n_routed_experts"], config["d_hidden"], config["n_experts_per_token"]
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, device=hidden_states.device, dtype=torch.bfloat16)
+
+    hidden_states.copy_(normal(*hidden_states.shape))
+    router_weight = normal(routed, d_hidden) / math.sqrt(d_hidden)
+    for there, now in zip(
+        (topk_weights, topk_ids), _route(hidden_states, router_weight, chosen, config["n_shared_experts"])
+    ):
+        there.copy_(now)
+    experts = topk_ids[:, :chosen].unique().tolist()
+    some = [experts[i] for i in torch.randperm(len(experts))[: -(-len(experts) // REDRAWN)].tolist()]
+    for expert in [*some, *range(routed, routed + config["n_shared_experts"])]:
+        for first, width in ((1, d_hidden), (2, config["d_expert"])):
+            codes, scales, shuffled, shuffled_scales = data[first : first + 7 : 2]
+            rows = slice(expert * codes.shape[1], (expert + 1) * codes.shape[1])
+            weight = normal(1, codes.shape[1], 2 * codes.shape[2]).div_(math.sqrt(width))
+            new, new_scales = _quantize_weight(weight)
+            for there, now in (
+                (codes[expert], new[0]),
+                (scales[rows], new_scales),
+                (shuffled[expert], shuffle_weight(new)[0]),
+                (shuffled_scales[rows], shuffle_scale(new_scales.view(torch.uint8))),
+            ):
+                there.view(torch.uint8).copy_(now.view(torch.uint8))
+    return data
+
+
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few of the tokens, and the experts that they chose. Of the weights' orders there is the one that is read."""
+    rows = choose(len(output), "tokens").to(output.device)
+    experts, topk_ids = data[10][rows].unique(return_inverse=True)
+    weights = []
+    for codes, scales in ((data[1], data[3]), (data[2], data[4])):
+        of_experts = scales.view(torch.uint8).view(len(codes), -1)[experts].view(-1, scales.shape[-1])
+        weights.append((codes.view(torch.uint8)[experts].view(codes.dtype), of_experts.view(scales.dtype)))
+    (gate_up, gate_up_scale), (down, down_scale) = weights
+    config = {**data[11], "bs": len(rows)}
+    few = (data[0][rows], gate_up, down, gate_up_scale, down_scale, *[None] * 4, data[9][rows], topk_ids.int(), config)
+    return few, output[rows]
 
 
 def _quantize_weight(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
