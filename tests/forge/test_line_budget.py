@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_139,
-    "docs": 3_955,
-    "forge": 25_559,
+    "docs": 3_963,
+    "forge": 25_609,
     "kernels": 13_380,
-    "reference": 2_501,
-    "tests": 41_680,
+    "reference": 2_608,
+    "tests": 41_899,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
