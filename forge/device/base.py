@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -51,6 +53,11 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 def version_of(package: str) -> str:
     """Of one that decides what a kernel becomes."""
+    return _version_on(package, tuple(sys.path))
+
+
+@functools.cache
+def _version_on(package: str, path: tuple[str, ...]) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

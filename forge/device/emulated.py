@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ class EmulatedDevice(Device):
     """gfx942 or gfx950 on CPU memory: torch runs on the CPU, kernels are executed by cdna."""
 
     emulated = True
+    prepared: ClassVar[tuple[str, ...]] = ()  # for what this process is
     dist_backend = "nccl"  # gloo, behind that name: see fake_rocm/collectives.py
 
     def __init__(self, card: Card) -> None:
@@ -60,6 +61,9 @@ class EmulatedDevice(Device):
         }
 
     def prepare(self) -> None:
+        prepared, EmulatedDevice.prepared = EmulatedDevice.prepared, (self.arch, self.checks, self.timelines)
+        if prepared == EmulatedDevice.prepared and os.environ.get(hook.VARIABLE) == self.arch:
+            return  # this process, or what it was forked from
         os.environ.update(self.environment())  # for the processes that this one will spawn
         sys.path.append(hook.SITE)  # as those have it: `amdsmi`
         hook.install(self.arch)

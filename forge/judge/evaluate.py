@@ -34,7 +34,7 @@ from forge.judge.standstill import STOPS
 from forge.judge.triton_errors import lacking_format
 from forge.judge.user_places import with_author_places
 from forge.judge.verdict import CaseRun
-from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool
+from forge.judge.worker_pool import Progress, RankAnswer, WorkerPool, stop_at_once
 from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, spec_of
 from forge.task.problem import ROOT, Problem
@@ -121,8 +121,7 @@ class Judge:
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self.pool.stop()
-            self.referees.stop()
+            stop_at_once(self.pool, self.referees)
             if not self.fork_server.ahead:
                 self.fork_server.close()
             for descriptor in self.memory:

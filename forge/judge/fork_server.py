@@ -37,8 +37,9 @@ ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
 SUBMISSIONS = "forge.judge.worker"  # the kind of worker that they run in
 OF_A_RUN = ("TMPDIR", "TORCH_EXTENSIONS_DIR")  # variables that differ from run to run, and are not read on import
 MOST_SERVERS = 3  # that wait for a run of their kind; each takes some hundred megabytes
-# What workers and referees import of ours, and referees of torch.
-OF_OURS = tuple(f"forge.judge.{name}" for name in "referee exchange measure ranks compare integrity operations".split())
+# What workers and referees import, and nearly all submissions' first calls.
+SOON = [f"forge.judge.{name}" for name in "referee exchange measure ranks compare integrity operations".split()]
+SOON += ["numpy.random", "forge.device.fake_rocm.work", *WITHIN_TORCH]
 
 # Started as `python -c BOOT <repository root> <socket>`. The root leaves sys.path again in the worker, or a submission
 # could import kernels/, which the leaderboard does not have.
@@ -336,7 +337,7 @@ def _warm_up(order: Order, output: int) -> BaseException | None:
 
             device.fingerprint()  # reads all that a modelled time depends on: once for those that are forked
             if order.ahead:
-                import_ahead([*OF_OURS, *WITHIN_TORCH])
+                import_ahead(SOON)
             if order.is_rank or order.ahead and importlib.util.find_spec("triton"):
                 import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch
 

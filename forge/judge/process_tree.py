@@ -56,11 +56,12 @@ def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
 
 def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
     """Kills every process below `of`, but those to `spared` with all below them, and `kept`, and waits for the end."""
-    kept, deadline = set(kept), time.monotonic() + patience_s
+    kept, started, wait_s = set(kept), time.monotonic(), 0.001
     while left := [pid for pid in descendants(of, without=spared) if pid not in kept]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
+        if time.monotonic() > started + patience_s:
             break
-        time.sleep(0.01)
+        time.sleep(wait_s)
+        wait_s = min(2 * wait_s, 0.02)

@@ -160,10 +160,10 @@ class Worker:
         import torch
 
         self.import_ours()
+        fingerprint = self.device.fingerprint()
         sys.path.remove(root)
         if os.path.isdir(os.path.join(root, "kernels")):  # an editable install may have put the checkout there
             sys.path[:] = [entry for entry in sys.path if entry != root]
-        fingerprint = self.device.fingerprint()
         self.harness = harness_named(self.setup.harness)
         self.reseed()
         self.phase("import reference")

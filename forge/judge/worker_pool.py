@@ -130,8 +130,7 @@ class WorkerPool:
 
     def stop(self) -> None:
         """Ends the workers. The next case starts others."""
-        end_all(self.workers, spare=[worker for pool in self.beside for worker in pool.workers])
-        self.workers = []
+        stop_at_once(self)
 
     @property
     def active(self) -> list[WorkerProcess]:
@@ -298,6 +297,15 @@ class WorkerPool:
             text = f"the submission replaced {', '.join(message.replaced)}, with which it is timed"
             message = replace(message, status=Status.TAMPERED, message=text)
         return RankAnswer(worker.rank, at_s, message, last_words=worker.tail.last_words())
+
+
+def stop_at_once(*pools: WorkerPool) -> None:
+    """`stop` of several, which takes no longer than that of one."""
+    workers = [worker for pool in pools for worker in pool.workers]
+    beside = {worker for pool in pools for other in pool.beside for worker in other.workers}
+    end_all(workers, spare=beside.difference(workers))
+    for pool in pools:
+        pool.workers = []
 
 
 def _lost(
