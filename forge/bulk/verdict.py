@@ -5,41 +5,14 @@ Both are lines of JSON. No torch."""
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
-from forge.commands.texts import finding_texts
-from forge.console import EXIT_PASS
+from forge.commands.outcome import Blame, Outcome, cause_of
 from forge.generate.submission import SubmissionError
 from forge.history.document import Document, Mode, finite
-from forge.judge.results import CaseResult, Fault, Status
-
-Outcome = Literal[
-    "passed",
-    "doubtful",  # every case passed, with a doubt, a finding of the checks, or a confinement that lacks something
-    "wrong",
-    "crashed",  # an exception, or the process died
-    "compile_error",
-    "invalid",  # it cannot be judged: no valid Python, no custom_kernel; a request that cannot be met
-    "timeout",
-    "out_of_memory",
-    "tampered",
-    "machine_error",  # says nothing of the submission: the same command judges it again
-]
-Blame = Literal["", "submission", "request", "machine"]
-OF_FAULT: dict[Fault, Outcome] = {"compiler": "compile_error", "memory": "out_of_memory"}
-OF_STATUS: dict[Status, Outcome] = {
-    Status.FAIL: "wrong",
-    Status.ERROR: "crashed",
-    Status.CRASH: "crashed",
-    Status.TIMEOUT: "timeout",
-    Status.TAMPERED: "tampered",
-    Status.NOT_RUN: "machine_error",
-}
-MOST_DOUBTS = 5  # in a message; the report has them all
 
 
 class ForgeError(Exception):
@@ -89,9 +62,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 def verdict_of(request: Request, report: Document, key: str) -> Verdict:
     """report: with the exit code of a strict run."""
-    plain = Verdict(
+    cause = cause_of(report)
+    return Verdict(
         id=request.id,
-        status="passed",
+        status=cause.status,
+        blame=cause.blame,
+        message=cause.message,
+        case=cause.case.spec if cause.case else "",
         problem=report.problem.name,
         mode=report.mode,
         device=report.device.name,
@@ -99,24 +76,6 @@ def verdict_of(request: Request, report: Document, key: str) -> Verdict:
         elapsed_s=report.elapsed_s,
         report=report,
     )
-    failing = report.broken or next((case for case in report.cases if not case.passed), None)
-    if failing is not None:
-        status, machine = OF_FAULT.get(failing.fault, OF_STATUS[failing.status]), failing.status is Status.NOT_RUN
-        blame: Blame = "machine" if machine else "submission"
-        return replace(plain, status=status, blame=blame, message=failing.message, case=failing.spec)
-    if report.exit_code == EXIT_PASS:
-        return plain
-    if report.verdict == "incomplete" or not report.cases:
-        return replace(plain, status="machine_error", blame="machine", message="not all cases were judged")
-    doubts = list(dict.fromkeys([*report.buts, *(text for case in report.cases for text in doubts_of(case))]))
-    blame = "submission" if doubts else "machine"
-    doubts += [f"not confined: {text}" for text in report.unconfined]
-    more = [f"and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []
-    return replace(plain, status="doubtful", blame=blame, message="; ".join([*doubts[:MOST_DOUBTS], *more]))
-
-
-def doubts_of(case: CaseResult) -> list[str]:
-    return [*case.buts, *finding_texts(case.device_report)]
 
 
 def refused(request: Request, error: BaseException, key: str = "", elapsed_s: float = 0.0) -> Verdict:

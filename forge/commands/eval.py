@@ -8,8 +8,11 @@ import sys
 import traceback
 from pathlib import Path
 
+from msgspec import structs
+
 from forge.commands import handover, history, jsonfile, profile_files, protocol
 from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
+from forge.commands.outcome import compact
 from forge.commands.planning import eval_parser, make_plan
 from forge.commands.run import exit_code_of, fill, new_run, with_hint
 from forge.commands.view import Console, View
@@ -57,10 +60,12 @@ def _main(argv: list[str]) -> int:
         args = eval_parser().parse_args(argv)
         plan, run_eval = make_plan(args)
         profile_files.check(args, plan)
+        if args.compact and args.against is not None:
+            raise UsageError("--compact: --against has two verdicts")
         other = None if args.against is None else _other_submission(plan, args.against, run_eval)
         run = new_run(plan, run_eval)
         adopt_orphans()
-        console = Console(soft_wrap=True)
+        console = Console(soft_wrap=True, quiet=args.compact)
         pair = None if other is None else Pair(plan, other, run)
         view = View(console, plan, args.show_output) if pair is None else PairView(console, pair, args.show_output)
     except (Exception, KeyboardInterrupt) as error:
@@ -93,7 +98,11 @@ def _main(argv: list[str]) -> int:
     view.foot(run)
     for line in profile_files.write(args, plan, document, timelines):
         view.print(line)
-    if run.passed and pair is None:
+    if args.compact:
+        strictly = exit_code_of(run, run.passed, run.doubted, strict=True, trust=args.trust)
+        strict = structs.replace(document, exit_code=strictly)
+        print("\n".join(compact(strict, str(args.submission), plan.submission.decode(errors="replace"))))
+    elif run.passed and pair is None:
         for line in handover.next_steps(plan, args.submission, run.fingerprint):
             view.print(line, "dim")
     return exit_code

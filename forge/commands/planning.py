@@ -110,6 +110,11 @@ def eval_parser() -> Parser:
         "--checks", metavar="LIST", help="checks of kernels on an emulated device: all (default of test), none, names"
     )
     compilers.add_option(p)
+    p.add_argument(
+        "--compact",
+        action="store_true",
+        help="at the end alone, in under thirty lines: the verdict, the first cause with its line, one next step",
+    )
     p.add_argument("--show-output", action="store_true", help="show what passing cases printed, too")
     return p
 

@@ -6,6 +6,7 @@ Loading imports neither torch nor triton and reads only what is asked for: `load
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -154,13 +155,16 @@ class Problem(ProblemEntry):
 # ---------------------------------------------------------------- reading
 
 
-def _read_yaml(path: Path) -> Any:
+def _text_of(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ProblemError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(f"{path}: cannot be read: {error}") from None
+
+
+def _parsed(path: Path, text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one, where built, is six times faster
     try:
         return yaml.load(text, Loader=loader)
@@ -169,6 +173,9 @@ def _read_yaml(path: Path) -> Any:
         raise ProblemError(f"{path}:{line}: not valid YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ProblemError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+
+
+_parsed_once = functools.lru_cache(maxsize=2)(_parsed)  # of what is asked for many times, and never changed
 
 
 class _Reader:
@@ -292,7 +299,7 @@ def _spread(task: _Reader, case: Case) -> tuple[str, ...]:
 
 def _read_folder(entry: ProblemEntry) -> Problem:
     path = entry.directory / "task.yml"
-    task = _Reader(path, _read_yaml(path))
+    task = _Reader(path, _parsed(path, _text_of(path)))
     for key in task.values:
         close = _closest(str(key), TASK_KEYS, cutoff=0.8)
         if close and key not in TASK_KEYS:
@@ -351,7 +358,7 @@ def _arch_of(gpus: tuple[str, ...]) -> str | None:
 def read_top(root: Path = ROOT) -> _Reader:
     """The repository's task.yml."""
     path = root / "task.yml"
-    return _Reader(path, _read_yaml(path))
+    return _Reader(path, _parsed_once(path, _text_of(path)))
 
 
 def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
@@ -437,7 +444,7 @@ def set_rows_of(directory: Path) -> Iterator[tuple[_Reader, _Reader]]:
     for path in sorted(directory.parent.parent.glob("*.yaml")):
         # Most set files do not mention this folder: looking at the text first spares parsing them.
         if path.is_file() and short in path.read_text(errors="replace"):
-            group = _Reader(path, _read_yaml(path))
+            group = _Reader(path, _parsed(path, _text_of(path)))
             for row in group.readers("problems", []):
                 if (path.parent / row.get("directory", str)).resolve() == directory:
                     yield group, row
@@ -469,5 +476,5 @@ def _unknown(wanted: str, names: list[str]) -> str:
 def description_of(problem: Problem) -> str:
     """What the task.yml says of what a kernel is given and returns."""
     path = problem.directory / "task.yml"
-    text: str = _Reader(path, _read_yaml(path)).get("description", str, "")
+    text: str = _Reader(path, _parsed(path, _text_of(path))).get("description", str, "")
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -346,3 +347,24 @@ def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
     assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
     cases.append((1, "n: 5; seed: 2"))
     assert [row.by for row, _ in published_scores(plan.problem, cases)] == ["b"]  # a published nothing for case 1
+
+
+def test_a_compact_verdict_is_short_and_says_what_to_do_next(tmp_path: Path) -> None:
+    """Of equal errors one, with its line of the submission; nothing else is printed."""
+    lines = "".join(f"    print({n})\n" for n in range(40))
+    (tmp_path / "submission.py").write_text(f"def custom_kernel(x):\n{lines}    return x / nothing  # here\n")
+    problem = write_problem(tmp_path / "problem")
+    done = run_command("test", problem, "--device", "gfx942", "--no-history", "--compact", cwd=tmp_path)
+    said = done.stdout.splitlines()
+    assert done.returncode == 1 and len(said) < 30 and not done.stderr
+    assert re.fullmatch(r"crashed: 0 of 3 cases passed; problem test on gfx942, \d+\.\d s", said[0])
+    assert said[1] == "case 0: n=4 seed=1 (and 2 more alike: 1, 2)"
+    assert said[2] == "NameError: name 'nothing' is not defined (submission.py:42, in custom_kernel)"
+    assert "submission.py:42: return x / nothing  # here" in said
+    assert said[-1] == (
+        f"next: eval.py test {problem} --submission submission.py --device gfx942 --case 'n: 4; seed: 1'"
+    )
+    (tmp_path / "submission.py").write_text(RIGHT)
+    done = run_command("test", problem, "--device", "gfx942", "--no-history", "--compact", cwd=tmp_path)
+    first, second = done.stdout.splitlines()
+    assert done.returncode == 0 and first.startswith("passed: 3 of 3 cases") and second.startswith("next: eval.py")
