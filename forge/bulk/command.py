@@ -175,6 +175,13 @@ class Run:
         return EXIT_FAIL if bad else EXIT_BUT if self.counts["doubtful"] else EXIT_PASS
 
 
+def progress_on(console: Console) -> Progress:
+    """Its words may be a submission's, as the phase that it is in: they are no markup."""
+    words = TextColumn("{task.description}", markup=False)
+    columns = (words, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
 def decoded(line: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -208,8 +215,7 @@ def _main(args: argparse.Namespace) -> int:
         journal = stack.enter_context(Journal(args.out)) if args.out else None
         judge = stack.enter_context(Judge(args.workers, options=options, **asked))
         run = Run(judge, journal, console)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        bar = stack.enter_context(Progress(*columns, console=console, disable=not console.is_terminal))
+        bar = stack.enter_context(progress_on(console))
         task = bar.add_task("starting", total=len(args.files) or None)
         try:
             while not (requests.ended and not judge.busy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import forge
 from forge.bulk import command, journal, judge, verdict
@@ -280,6 +282,13 @@ def test_a_line_that_is_too_long_is_one_record(monkeypatch: pytest.MonkeyPatch) 
     os.close(read_end)
     assert [name for name, _ in taken] == ["line 1", "line 2", "line 4"]
     assert isinstance(taken[0][1], forge.BadRequest) and taken[1:] == [("line 2", b"{}"), ("line 4", b'{"id": "last"}')]
+
+
+def test_words_of_a_submission_are_no_markup() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with command.progress_on(console) as bar:
+        bar.add_task("[/x] case 1")
+    assert isinstance(console.file, io.StringIO) and "[/x] case 1" in console.file.getvalue()
 
 
 @pytest.mark.slow(reason="each is judged alone in test_eval_corpus")

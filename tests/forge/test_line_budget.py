@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_139,
     "docs": 3_966,
-    "forge": 25_736,
+    "forge": 25_742,
     "kernels": 13_380,
     "reference": 2_608,
-    "tests": 41_831,
+    "tests": 41_840,
 }
 MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
