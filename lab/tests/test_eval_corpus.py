@@ -17,7 +17,7 @@ LIKE_OTHERS = set(
     "h_inference_mode probe_told probe_served pipe_in_folder report_nonsense decoy_whole emulation_told "
     "one_term_at_a_time h_part_of_a_method h_view_of_a_buffer later_bias decoy_distances decoy_library_operator "
     "decoy_blas decoy_pipes decoy_interpreter decoy_loop_in_c decoy_launch_in_child "
-    "decoy_added decoy_whole_host h_custom_operator".split()
+    "decoy_added decoy_whole_host h_custom_operator first_call_told".split()
 )
 SLOW = pytest.mark.slow(reason="one of many alike")
 
