@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
@@ -40,11 +41,13 @@ def import_ahead(names: Iterable[str]) -> None:
 
 def freeze(folder: str, ahead: bool = True) -> None:
     """To be called when all is imported. folder: of the problem's files; ahead: import what they will need."""
+    gc.disable()  # importing makes no garbage, and looking for it takes a fifth of the time
     for source in (file.read_text() for file in Path(folder).rglob("*.py") if ahead):
         import_ahead(imports_in(source))
         import_ahead([name for word, names in FOR_WORDS.items() if word in source for name in names])
     if ahead:
         import_ahead(WITHIN_TORCH)
+    gc.enable()
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
