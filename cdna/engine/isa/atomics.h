@@ -64,27 +64,25 @@ template <class T> static inline T atomic_cmpswap(u64 address, T x, T compare) {
   return compare;
 }
 
-// Every lane of `mask` in turn; d: where the old values go, or null.
-template <class T, T (*F)(T, T)> static inline void atomic_lanes(Wave& w, u32* d, const u32* data, u64 mask) {
+// Every lane of `mask` in turn; d: where the values before go, or null.
+template <class T, class Apply> static inline void each_atomic(Wave& w, u32* d, u64 mask, Apply apply) {
   for (; mask; mask &= mask - 1) {
     int i = __builtin_ctzll(mask);
     if (w.address[i] & (sizeof(T) - 1)) {
       fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]);
       return;
     }
-    T old = atomic_apply<T, F>(w.address[i], lane_value<T>(data, i));
+    T old = apply(i);
     if (d) set_lane(d, i, old);
   }
 }
+template <class T, T (*F)(T, T)> static inline void atomic_lanes(Wave& w, u32* d, const u32* data, u64 mask) {
+  each_atomic<T>(w, d, mask, [&](int i) { return atomic_apply<T, F>(w.address[i], lane_value<T>(data, i)); });
+}
 // data: the new value, then the value to compare with.
 template <class T> static inline void cmpswap_lanes(Wave& w, u32* d, const u32* data, u64 mask) {
-  for (; mask; mask &= mask - 1) {
-    int i = __builtin_ctzll(mask);
-    if (w.address[i] & (sizeof(T) - 1)) {
-      fault(w, "lane %d: atomic at misaligned address 0x%llx", i, (unsigned long long)w.address[i]);
-      return;
-    }
-    T old = atomic_cmpswap<T>(w.address[i], lane_value<T>(data, i), lane_value<T>(data + sizeof(T) / 4 * WAVE, i));
-    if (d) set_lane(d, i, old);
-  }
+  const u32* compare = data + sizeof(T) / 4 * WAVE;
+  each_atomic<T>(w, d, mask, [&](int i) {
+    return atomic_cmpswap<T>(w.address[i], lane_value<T>(data, i), lane_value<T>(compare, i));
+  });
 }

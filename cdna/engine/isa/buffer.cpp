@@ -46,16 +46,11 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   }
 }
 
+#define LOAD(NAME, FORM) {"buffer_load_" NAME, load<FORM>},
+#define STORE(NAME, FORM) {"buffer_store_" NAME, store<FORM>},
 // clang-format off
 static const OpInfo OPS[] = {
-  {"buffer_load_ubyte", load<U8>}, {"buffer_load_sbyte", load<I8>}, {"buffer_load_ushort", load<U16>},
-  {"buffer_load_sshort", load<I16>}, {"buffer_load_ubyte_d16", load<U8_LO>}, {"buffer_load_ubyte_d16_hi", load<U8_HI>},
-  {"buffer_load_sbyte_d16", load<I8_LO>}, {"buffer_load_sbyte_d16_hi", load<I8_HI>},
-  {"buffer_load_short_d16", load<U16_LO>}, {"buffer_load_short_d16_hi", load<U16_HI>}, {"buffer_load_dword", load<B32>},
-  {"buffer_load_dwordx2", load<B64>}, {"buffer_load_dwordx3", load<B96>}, {"buffer_load_dwordx4", load<B128>},
-  {"buffer_store_byte", store<U8>}, {"buffer_store_byte_d16_hi", store<U8_HI>}, {"buffer_store_short", store<U16>},
-  {"buffer_store_short_d16_hi", store<U16_HI>}, {"buffer_store_dword", store<B32>},
-  {"buffer_store_dwordx2", store<B64>}, {"buffer_store_dwordx3", store<B96>}, {"buffer_store_dwordx4", store<B128>},
+  LOAD_FORMS(LOAD) STORE_FORMS(STORE)
   // The decoder appends " lds" where the statement has that modifier: it takes the data operand away.
   {"buffer_load_ubyte lds", load_lds<U8>}, {"buffer_load_sbyte lds", load_lds<I8>},
   {"buffer_load_ushort lds", load_lds<U16>}, {"buffer_load_sshort lds", load_lds<I16>},

@@ -26,26 +26,11 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
     load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
 }
 
-#define LOADS(NAME, SPACE)                                                                             \
-  {NAME "_load_ubyte", load<SPACE, U8>}, {NAME "_load_sbyte", load<SPACE, I8>},                        \
-      {NAME "_load_ushort", load<SPACE, U16>}, {NAME "_load_sshort", load<SPACE, I16>},                \
-      {NAME "_load_ubyte_d16", load<SPACE, U8_LO>}, {NAME "_load_ubyte_d16_hi", load<SPACE, U8_HI>},   \
-      {NAME "_load_sbyte_d16", load<SPACE, I8_LO>}, {NAME "_load_sbyte_d16_hi", load<SPACE, I8_HI>},   \
-      {NAME "_load_short_d16", load<SPACE, U16_LO>}, {NAME "_load_short_d16_hi", load<SPACE, U16_HI>}, \
-      {NAME "_load_dword", load<SPACE, B32>}, {NAME "_load_dwordx2", load<SPACE, B64>},                \
-      {NAME "_load_dwordx3", load<SPACE, B96>}, {                                                      \
-    NAME "_load_dwordx4", load<SPACE, B128>                                                            \
-  }
-#define STORES(NAME, SPACE)                                                                         \
-  {NAME "_store_byte", store<SPACE, U8>}, {NAME "_store_byte_d16_hi", store<SPACE, U8_HI>},         \
-      {NAME "_store_short", store<SPACE, U16>}, {NAME "_store_short_d16_hi", store<SPACE, U16_HI>}, \
-      {NAME "_store_dword", store<SPACE, B32>}, {NAME "_store_dwordx2", store<SPACE, B64>},         \
-      {NAME "_store_dwordx3", store<SPACE, B96>}, {                                                 \
-    NAME "_store_dwordx4", store<SPACE, B128>                                                       \
-  }
+#define LOAD(NAME, FORM) {"global_load_" NAME, load<GLOBAL, FORM>}, {"flat_load_" NAME, load<FLAT, FORM>},
+#define STORE(NAME, FORM) {"global_store_" NAME, store<GLOBAL, FORM>}, {"flat_store_" NAME, store<FLAT, FORM>},
 // clang-format off
 static const OpInfo OPS[] = {
-  LOADS("global", GLOBAL), LOADS("flat", FLAT), STORES("global", GLOBAL), STORES("flat", FLAT),
+  LOAD_FORMS(LOAD) STORE_FORMS(STORE)
   {"global_load_lds_ubyte", load_lds<U8>}, {"global_load_lds_sbyte", load_lds<I8>},
   {"global_load_lds_ushort", load_lds<U16>}, {"global_load_lds_sshort", load_lds<I16>},
   {"global_load_lds_dword", load_lds<B32>}, {"global_load_lds_dwordx3", load_lds<B96>},

@@ -331,3 +331,14 @@ static inline u64 lds_addresses(const Workgroup& g, const u32* v, u32 offset, u3
   if (g.lds_bytes < bytes) return 0;
   return __builtin_expect(highest <= g.lds_bytes - bytes, 1) ? ~0ull : lanes_at_most(at, g.lds_bytes - bytes);
 }
+
+// The forms that all kinds of memory have, by what an instruction's name says of them; X(name, form).
+// clang-format off
+#define LOAD_FORMS(X) \
+  X("ubyte", U8) X("sbyte", I8) X("ushort", U16) X("sshort", I16) X("ubyte_d16", U8_LO) X("ubyte_d16_hi", U8_HI) \
+  X("sbyte_d16", I8_LO) X("sbyte_d16_hi", I8_HI) X("short_d16", U16_LO) X("short_d16_hi", U16_HI) X("dword", B32) \
+  X("dwordx2", B64) X("dwordx3", B96) X("dwordx4", B128)
+#define STORE_FORMS(X) \
+  X("byte", U8) X("byte_d16_hi", U8_HI) X("short", U16) X("short_d16_hi", U16_HI) X("dword", B32) X("dwordx2", B64) \
+  X("dwordx3", B96) X("dwordx4", B128)
+// clang-format on

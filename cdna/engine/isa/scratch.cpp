@@ -73,19 +73,13 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
 }
 
-#define LOAD(NAME, FORM) {"scratch_load_" NAME, load<FORM>}
-#define STORE(NAME, FORM) {"scratch_store_" NAME, store<FORM>}
-
+#define LOAD(NAME, FORM) {"scratch_load_" NAME, load<FORM>},
+#define STORE(NAME, FORM) {"scratch_store_" NAME, store<FORM>},
 // clang-format off
 static const OpInfo OPS[] = {
-  LOAD("ubyte", U8), LOAD("sbyte", I8), LOAD("ushort", U16), LOAD("sshort", I16), LOAD("ubyte_d16", U8_LO),
-  LOAD("ubyte_d16_hi", U8_HI), LOAD("sbyte_d16", I8_LO), LOAD("sbyte_d16_hi", I8_HI), LOAD("short_d16", U16_LO),
-  LOAD("short_d16_hi", U16_HI), LOAD("dword", B32), LOAD("dwordx2", B64), LOAD("dwordx3", B96), LOAD("dwordx4", B128),
-  {"scratch_load_lds_ubyte", load_lds<U8>}, {"scratch_load_lds_sbyte", load_lds<I8>},
-  {"scratch_load_lds_ushort", load_lds<U16>}, {"scratch_load_lds_sshort", load_lds<I16>},
-  {"scratch_load_lds_dword", load_lds<B32>}, STORE("byte", U8), STORE("byte_d16_hi", U8_HI), STORE("short", U16),
-  STORE("short_d16_hi", U16_HI), STORE("dword", B32), STORE("dwordx2", B64), STORE("dwordx3", B96),
-  STORE("dwordx4", B128),
+  LOAD_FORMS(LOAD) STORE_FORMS(STORE) {"scratch_load_lds_ubyte", load_lds<U8>},
+  {"scratch_load_lds_sbyte", load_lds<I8>}, {"scratch_load_lds_ushort", load_lds<U16>},
+  {"scratch_load_lds_sshort", load_lds<I16>}, {"scratch_load_lds_dword", load_lds<B32>},
 };
 // clang-format on
 extern const OpTable SCRATCH_OPS = {OPS, sizeof OPS / sizeof *OPS};
