@@ -147,6 +147,17 @@ static Allocation leave(Allocation* a) {
   return copy;
 }
 
+static Allocation allocation(void* base, size_t bytes, hipMemoryType type, int device, unsigned flags = 0) {
+  Allocation a;
+  memset((void*)&a, 0, sizeof a);
+  a.base = (u8*)base;
+  a.bytes = bytes;
+  a.type = type;
+  a.device = device;
+  a.flags = flags;
+  return a;
+}
+
 u8* reserve_addresses(void* at, size_t bytes, int more_flags) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | more_flags;
   void* p = mmap(at, bytes, PROT_NONE, flags, -1, 0);
@@ -159,12 +170,7 @@ void return_addresses(void* p, size_t bytes) {
 }
 
 void enter_mapping(void* p, size_t bytes, int device) {
-  Allocation a;
-  memset((void*)&a, 0, sizeof a);
-  a.base = (u8*)p;
-  a.bytes = bytes;
-  a.type = hipMemoryTypeDevice;
-  a.device = device;
+  Allocation a = allocation(p, bytes, hipMemoryTypeDevice, device);
   a.mapped = true;
   enter(a);
 }
@@ -186,8 +192,7 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
   if (bytes > (1ull << 46) || (on_device && in_use[device] + bytes > device_card().memory_bytes))
     return hipErrorOutOfMemory;
   if (!open_file()) return hipErrorOutOfMemory;
-  Allocation a;
-  memset((void*)&a, 0, sizeof a);
+  Allocation a = allocation(nullptr, bytes, type, device, flags);
   // The end of the allocation is the end of its pages, as near as the alignment lets it. A device's granule
   // of memory is a page, and programs rely on pages of their own: large ones begin at a page.
   size_t used = round_up(bytes, ALIGNMENT), data = round_up(used, PAGE);
@@ -202,10 +207,6 @@ hipError_t allocate_memory(void** out, size_t bytes, hipMemoryType type, int dev
     return hipErrorOutOfMemory;
   }
   a.base = a.mapping + (data - used);
-  a.bytes = bytes;
-  a.type = type;
-  a.device = device;
-  a.flags = flags;
   a.file = memory_file;
   a.owner = file_owner;
   a.file_offset = file_end;
@@ -263,20 +264,15 @@ void describe_address(u64 address, char* text, size_t bytes) {
              (unsigned long long)(address - (u64)a->base), (unsigned long long)a->bytes, allocator_of(*a));
     return;
   }
-  if (at) {
-    const Allocation& a = allocations[at - 1];
-    u64 beyond = address - (u64)a.base - a.bytes;
-    if (address >= (u64)a.base + a.bytes && beyond < (64 << 20)) {
-      snprintf(text, bytes, "the address is %llu bytes past the end of the %llu bytes that %s gave on device %d",
-               (unsigned long long)beyond, (unsigned long long)a.bytes, allocator_of(a), a.device);
-      return;
-    }
-  }
-  if (at < allocations.count && (u64)allocations[at].base - address < (64 << 20)) {
-    const Allocation& a = allocations[at];
-    snprintf(text, bytes, "the address is %llu bytes before the %llu bytes that %s gave on device %d",
-             (unsigned long long)((u64)a.base - address), (unsigned long long)a.bytes, allocator_of(a), a.device);
-  }
+  auto near = [&](u64 distance, const char* where, const Allocation& a) {
+    if (distance >= (64 << 20)) return false;
+    snprintf(text, bytes, "the address is %llu bytes %s the %llu bytes that %s gave on device %d",
+             (unsigned long long)distance, where, (unsigned long long)a.bytes, allocator_of(a), a.device);
+    return true;
+  };
+  const Allocation *before = at ? &allocations[at - 1] : nullptr, *behind = allocations.items + at;
+  if (before && near(address - (u64)before->base - before->bytes, "past the end of", *before)) return;
+  if (at < allocations.count) near((u64)behind->base - address, "before", *behind);
 }
 
 extern "C" {
@@ -345,13 +341,7 @@ hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
   if (!p || !bytes) return done(hipErrorInvalidValue);
   Guard guard;
   if (find_allocation(p)) return done(hipErrorHostMemoryAlreadyRegistered);
-  Allocation a;
-  memset((void*)&a, 0, sizeof a);
-  a.base = (u8*)p;
-  a.bytes = bytes;
-  a.type = hipMemoryTypeHost;
-  a.device = current_device();
-  a.flags = flags;
+  Allocation a = allocation(p, bytes, hipMemoryTypeHost, current_device(), flags);
   a.registered = true;
   enter(a);
   return done(hipSuccess);
@@ -492,8 +482,7 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
     say("%s: cannot open memory of process %d: %s", call, h.process, strerror(errno));
     return hipErrorMapFailed;
   }
-  Allocation a;
-  memset((void*)&a, 0, sizeof a);
+  Allocation a = allocation(nullptr, h.bytes, hipMemoryTypeDevice, h.device);
   a.mapping_bytes = h.file_bytes + PAGE;
   a.mapping = reserve_addresses(nullptr, a.mapping_bytes);
   bool mapped = a.mapping && mmap(a.mapping, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
@@ -501,9 +490,6 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
   close(file);
   if (!mapped) return hipErrorMapFailed;
   a.base = a.mapping + h.base_offset;
-  a.bytes = h.bytes;
-  a.type = hipMemoryTypeDevice;
-  a.device = h.device;
   a.imported = true;
   a.owner = h.process;
   cdna_memory_is_lent();
