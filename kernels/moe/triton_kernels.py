@@ -340,7 +340,8 @@ def moe(x, router, matrices, sizes, config):
         BLOCKS=64,
         **launch_options(waves=4, stages=1),
     )
-    common = {"BLOCK_M": block_m, "GROUP_M": config["GROUP_M"], "XCDS": N_XCD}
+    common = {"N_GROUPS": n_routed + n_shared, "D_HIDDEN": d_hidden, "D_EXPERT": d_expert}
+    common |= {"BLOCK_M": block_m, "GROUP_M": config["GROUP_M"], "XCDS": N_XCD}
     common |= launch_options(config["num_warps"], config["num_stages"], config["MFMA"])
     gate_up_kernel[(plan.most_tiles * triton.cdiv(d_expert, config["GATE_N"]),)](
         x,
@@ -348,10 +349,7 @@ def moe(x, router, matrices, sizes, config):
         plan.tiles,
         plan.row_choice,
         plan.h,
-        N_GROUPS=n_routed + n_shared,
         CHOICES=choices,
-        D_HIDDEN=d_hidden,
-        D_EXPERT=d_expert,
         BLOCK_N=config["GATE_N"],
         BLOCK_K=power_of_two_divisor(d_hidden, config["BLOCK_K"]),
         **common,
@@ -362,9 +360,6 @@ def moe(x, router, matrices, sizes, config):
         plan.tiles,
         plan.row_choice,
         plan.out,
-        N_GROUPS=n_routed + n_shared,
-        D_HIDDEN=d_hidden,
-        D_EXPERT=d_expert,
         BLOCK_N=config["DOWN_N"],
         BLOCK_K=power_of_two_divisor(d_expert, config["BLOCK_K"]),
         **common,
