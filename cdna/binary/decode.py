@@ -219,6 +219,32 @@ def split_operands(text: str) -> list[str]:
     return words
 
 
+def _words_and_slots(
+    signature: Signature, mnemonic: str, text: str, mods: Modifiers
+) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """An instruction's operands, and of what kind each is; modifiers go to `mods`."""
+    slots = signature.slots
+    parts = split_operands(_SPACE_IN_CALL.sub(",", text)) if text else []
+    words: list[str] = []
+    for part in parts:
+        first, *rest = _WORDS.findall(part)
+        if not first.startswith(("dfmt:", "nfmt:", "format:")) or not mods.read(first):
+            words.append(first)
+        for word in rest:
+            if word and not mods.read(word):
+                raise UnsupportedInstruction(f"{mnemonic} {text}: modifier {word!r} is not understood")
+    if len(words) == 1 and not slots and mods.read(words[0]):
+        words = []
+    # Modifiers may stand alone where an instruction has no operands before them (`buffer_inv sc1`).
+    slots = tuple(slot for slot in slots if slot[0] != "?D" or mods.flags & GLC)
+    if len(words) != len(slots):
+        if len(words) == len(slots) + 1 and mods.read(words[-1]):
+            words.pop()
+        elif slots or facts_of(base_mnemonic(mnemonic)).does not in ("acquire", "release"):
+            raise UnsupportedInstruction(f"{mnemonic} {text}: expected {len(slots)} operands ({signature})")
+    return words, slots
+
+
 class Decoder:
     """Decodes the statements of one file; `ops` maps a mnemonic to (index, signature), `symbol` a name to its value.
 
@@ -308,24 +334,7 @@ class Decoder:
         if slots and slots[0][0] in ("W", "X"):
             mods.offset = _waitcnt(text) if slots[0][0] == "W" else 0
             return self._record(number, [], [], [], [], mods), True
-        parts = split_operands(_SPACE_IN_CALL.sub(",", text)) if text else []
-        words: list[str] = []
-        for part in parts:
-            first, *rest = _WORDS.findall(part)
-            if not first.startswith(("dfmt:", "nfmt:", "format:")) or not mods.read(first):
-                words.append(first)
-            for word in rest:
-                if word and not mods.read(word):
-                    raise UnsupportedInstruction(f"{mnemonic} {text}: modifier {word!r} is not understood")
-        if len(words) == 1 and not slots and mods.read(words[0]):
-            words = []
-        # Modifiers may stand alone where an instruction has no operands before them (`buffer_inv sc1`).
-        slots = tuple(slot for slot in slots if slot[0] != "?D" or mods.flags & GLC)
-        if len(words) != len(slots):
-            if len(words) == len(slots) + 1 and mods.read(words[-1]):
-                words.pop()
-            elif slots or facts_of(base_mnemonic(mnemonic)).does not in ("acquire", "release"):
-                raise UnsupportedInstruction(f"{mnemonic} {text}: expected {len(slots)} operands ({signature})")
+        words, slots = _words_and_slots(signature, mnemonic, text, mods)
         dst: list[Operand] = []
         src: list[Operand] = []
         dst_types: list[str] = []

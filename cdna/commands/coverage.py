@@ -7,6 +7,7 @@ instructions executed and compared with a definition), and the engine's op table
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,15 +60,6 @@ def coverage(arch: str) -> Coverage:
     return result
 
 
-def _wrapped(names: Iterable[str], width: int = 110) -> str:
-    lines = [""]
-    for name in names:
-        if lines[-1] and len(lines[-1]) + len(name) + 3 > width:
-            lines.append("")
-        lines[-1] += f"{' ' if lines[-1] else ''}{name}"
-    return "\n".join(f"    {line}" for line in lines)
-
-
 def report(archs: Iterable[str], out: TextIO, only_missing: bool = False, json_file: Path | None = None) -> int:
     """Print the numbers of each arch and the names, or only those of what is missing or untested; exit code 0."""
     results = [coverage(arch) for arch in archs]
@@ -83,7 +75,8 @@ def report(archs: Iterable[str], out: TextIO, only_missing: bool = False, json_f
         lists += [("implemented, not tested singly", each.untested), ("not implemented", each.missing)]
         for title, names in lists:
             if names:
-                print(f"  {title} ({len(names)}):\n{_wrapped(names)}", file=out)
+                wrapped = textwrap.indent(textwrap.fill(" ".join(names), 110), "    ")
+                print(f"  {title} ({len(names)}):\n{wrapped}", file=out)
     if json_file is not None:
         try:
             json_file.write_text(json.dumps({each.arch: asdict(each) for each in results}, indent=1) + "\n")
