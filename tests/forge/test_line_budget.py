@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_139,
-    "docs": 3_967,
+    "cdna": 42_110,
+    "docs": 3_968,
     "forge": 25_745,
-    "kernels": 13_380,
+    "kernels": 13_386,
     "reference": 2_608,
     "tests": 41_840,
 }
-MOST_OF_A_FILE = 800  # of a product file's lines: it is read in one sitting
+MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
 
 
