@@ -163,22 +163,31 @@ class Judge:
 
     # ------------------------------------------------------------ for programs
 
-    def judge(self, source: str | bytes | Path, **asked: str) -> Verdict:
+    def judge(self, source: str | bytes | Path, **asked: str | Path) -> Verdict:
         """Of one submission: its text, or the path of its file. BadRequest, MachineError: there is none."""
         text = source.decode(errors="surrogateescape") if isinstance(source, bytes) else source
         given = {"file": str(text)} if isinstance(text, Path) else {"source": text}
-        return or_raise(next(self.judge_all([{**given, **asked}])))
+        return or_raise(next(self.judge_all([{**given, **{name: str(value) for name, value in asked.items()}}])))
 
     def judge_all(self, requests: Iterable[Request | dict[str, str]]) -> Iterator[Verdict]:
-        """Of each, as it ends. Requests are taken as processes get free: they may be without end."""
+        """Of each, as it ends. Requests are taken as processes get free: they may be without end. Who leaves the loop
+        before its end has what is not judged yet given up."""
         left = iter(requests)
         more = True
-        while more or self.busy:
-            while more and self.free:
-                request = next(left, None)
-                if more := request is not None:
-                    self.submit(request)
-            yield from self.hear()
+        try:
+            while more or self.busy:
+                while more and self.free:
+                    request = next(left, None)
+                    if more := request is not None:
+                        self.submit(request)
+                yield from self.hear()
+        finally:
+            self.waiting.clear()
+            self.done.clear()
+            for one in self.slots:
+                if one.order is not None:
+                    one.order = None
+                    one.close()
 
     # ------------------------------------------------------------ for the command
 
@@ -265,7 +274,7 @@ def or_raise(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def judge(source: str | bytes | Path, *, options: Sequence[str] = (), **asked: str) -> Verdict:
+def judge(source: str | bytes | Path, *, options: Sequence[str] = (), **asked: str | Path) -> Verdict:
     """A submission's verdict: its text, or the path of its file; problem, mode, cases, device as for `Judge`.
 
     It begins anew each time: a `Judge` stays warm."""

@@ -16,6 +16,8 @@ from forge.task.problem import ROOT, Problem
 # How every run differs from the official evaluators. docs/harness.md explains each.
 ALWAYS = "time-outs count for each case, lost workers are replaced, ranks get a free port"
 
+remarks_on = functools.lru_cache(maxsize=32)(kernelguard.remarks)  # takes longer than a small kernel
+
 
 def edited_files(problem: Problem) -> list[str]:
     """Those of the repository's own files for this problem that differ from its last commit."""
@@ -39,7 +41,7 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         *header_note(plan),
         *[plan.moved] * bool(plan.moved),
         *refusals(plan.submission),
-        *kernelguard.remarks(plan.submission),
+        *remarks_on(plan.submission),
     ]
     if plan.not_official:
         notes.append(f"not the leaderboard's cases: {plan.not_official}")

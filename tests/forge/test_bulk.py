@@ -219,6 +219,25 @@ def test_the_guides_example_runs(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[:1] == ["passed"] and "crashed" in done.stdout
 
 
+def test_the_package_that_judges_is_a_function_too() -> None:
+    import forge.judge.evaluate
+
+    assert callable(forge.judge.evaluate.evaluate)  # type: ignore[attr-defined]
+    one = forge.judge("def custom_kernel(data:\n", problem=PROBLEM)
+    assert (one.status, one.blame, one.report) == ("invalid", "submission", None)
+    with pytest.raises(forge.BadRequest, match="unknown problem 'amd-fp8-nm'"):
+        forge.judge(RIGHT, problem="amd-fp8-nm")
+
+
+def test_who_leaves_before_the_end_gets_no_verdict_of_what_he_left() -> None:
+    with forge.Judge(workers=2, problem=PROBLEM, device="gfx942") as one:
+        for left in one.judge_all([{"source": SUBMISSIONS["hangs"][0]}, {"source": "x ="}]):
+            assert left.status == "invalid"
+            break
+        del left
+        assert not one.busy and one.judge("def custom_kernel(data:\n").id == "3"
+
+
 def test_what_cannot_be_asked_is_an_exception_of_ours() -> None:
     assert {entry.name for entry in forge.problems()} >= {"amd-fp8-mm"}
     with forge.Judge() as one:
