@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_110,
     "docs": 3_968,
-    "forge": 25_745,
+    "forge": 25_756,
     "kernels": 13_386,
     "reference": 2_608,
-    "tests": 41_840,
+    "tests": 41_859,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
