@@ -205,17 +205,8 @@ def test_stores(space: str) -> None:
                 values = {8 + k: [rng.getrandbits(32) for _ in LANES] for k in range(dwords)}
                 data = f"v[8:{7 + dwords}]" if dwords > 1 else "v8"
                 immediate = immediate_for(rng, space, offsets)
-                _, after = access(
-                    space,
-                    "write" if space == "ds" else "store",
-                    name,
-                    data,
-                    before,
-                    offsets,
-                    immediate,
-                    mask,
-                    dict(values),
-                )
+                verb = "write" if space == "ds" else "store"
+                _, after = access(space, verb, name, data, before, offsets, immediate, mask, dict(values))
                 want = bytearray(before)
                 for i in active(mask):  # in the order of lanes
                     raw = b"".join(values[8 + k][i].to_bytes(4, "little") for k in range(dwords))

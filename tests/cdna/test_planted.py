@@ -157,7 +157,6 @@ def test_hip_refuses(name: str, says: str) -> None:
     ],
 )
 def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> None:
-    """It was a fault at 0x0 at (null)."""
     source = tmp_path / "k.hip"
     source.write_text(
         "#include <hip/hip_runtime.h>\n"
@@ -170,7 +169,6 @@ def test_code_without_an_end_is_named(tmp_path: Path, body: str, says: str) -> N
 
 
 def test_a_variable_among_the_host_s_memory_is_found(tmp_path: Path) -> None:
-    """The table of symbols' addresses was taken for as long as the code, so variables behind it belonged to nobody."""
     source = tmp_path / "k.hip"
     source.write_text(
         """#include <hip/hip_runtime.h>
@@ -198,16 +196,10 @@ def test_a_variable_among_the_host_s_memory_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "variables_within",
-        "streams_in_order",
-        "memset_in_order",
-        "upload_in_order",
-        "branches_in_order",
-        "late_branch_in_order",
-        "cleared_in_order",
-        "graph_in_order",
-    ],
+    (
+        "variables_within streams_in_order memset_in_order upload_in_order branches_in_order "
+        "late_branch_in_order cleared_in_order graph_in_order"
+    ).split(),
 )
 def test_correct_neighbours_are_no_finding(name: str) -> None:
     done = planted(name, "all")

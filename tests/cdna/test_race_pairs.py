@@ -188,7 +188,6 @@ def test_waves_may_leave_before_a_barrier() -> None:
 
 @pytest.mark.parametrize("pair", ["reverse", "neighbour"])
 def test_a_missing_barrier_is_the_fault_where_nothing_is_there_yet(pair: str) -> None:
-    """It was told as a read of LDS that nothing has written, though another wave writes it right behind."""
     given, out = torch.ones(4096, dtype=torch.int32), torch.zeros(4096, dtype=torch.int32)
     with checks.use("all"), pytest.raises(cdna.CheckError, match="race: .* LDS byte .* with no barrier between"):
         ObjectKernel(compiled("gfx942").kernels[f"{pair}_racy"])((1,), (256,), given, out, given)

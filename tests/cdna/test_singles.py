@@ -259,31 +259,12 @@ def test_scalar_loads(n: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "s_nop 3",
-        "v_nop",
-        "ds_nop",
-        "s_barrier",
-        "s_sleep 1",
-        "s_setprio 2",
-        "s_sethalt 0",
-        "s_wakeup",
-        "s_icache_inv",
-        "s_dcache_inv",
-        "s_dcache_wb",
-        "buffer_inv sc1",
-        "buffer_wbl2 sc1",
-        "s_waitcnt vmcnt(0) lgkmcnt(0)",
-        "s_dcache_inv_vol",
-        "s_dcache_wb_vol",
-        "s_dcache_discard s[4:5], 0x0",
-        "s_dcache_discard_x2 s[4:5], 0x0",
-        "s_incperflevel 1",
-        "s_decperflevel 1",
-        "v_clrexcp",
-        "s_ttracedata",
-        "s_sendmsg sendmsg(MSG_INTERRUPT)",
-    ],
+    (
+        "s_nop 3; v_nop; ds_nop; s_barrier; s_sleep 1; s_setprio 2; s_sethalt 0; s_wakeup; s_icache_inv; "
+        "s_dcache_inv; s_dcache_wb; buffer_inv sc1; buffer_wbl2 sc1; s_waitcnt vmcnt(0) lgkmcnt(0); "
+        "s_dcache_inv_vol; s_dcache_wb_vol; s_dcache_discard s[4:5], 0x0; s_dcache_discard_x2 s[4:5], 0x0; "
+        "s_incperflevel 1; s_decperflevel 1; v_clrexcp; s_ttracedata; s_sendmsg sendmsg(MSG_INTERRUPT)"
+    ).split("; "),
 )
 def test_what_changes_no_register(text: str) -> None:
     v, s = {r: words(random.Random(r)) for r in range(3)}, {r: 7 * r + 1 for r in range(106)}

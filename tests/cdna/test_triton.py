@@ -245,7 +245,6 @@ def _assembled(x, out, ASM: tl.constexpr):
 
 
 def test_inline_assembly_that_takes_an_assembler(arch):
-    """Its repetitions were passed over, without a word."""
     x, out = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     _assembled[(1,)](x, out, "v_mov_b32 $0, $1\n.set i, 1\n.rept 4\nv_add_u32 $0, i, $0\n.set i, i * 2\n.endr")
     assert torch.equal(out, x + 15)

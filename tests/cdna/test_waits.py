@@ -187,7 +187,6 @@ def test_thousands_of_waves_that_wait_leave_the_core_to_others(monkeypatch: pyte
     ],
 )
 def test_who_only_works_in_a_loop_polls_nothing(access: str, polls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test over its time, which filled 64 MB, was said to poll them; another, which added numbers up, too."""
     monkeypatch.setenv("CDNA_THREADS", "1")
     text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_lshlrev_b32_e32 v1, 2, v0\ns_waitcnt lgkmcnt(0)\n"
     p = program(text + f"round:\n{access}\ns_branch round")
@@ -238,7 +237,6 @@ def test_who_polls_without_a_sleep_gives_its_turn_up(kinds: str, monkeypatch: py
 
 
 def test_who_works_waits_for_no_room_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test over its time, of 10,240 workgroups, was said to wait for those that the card had no room for."""
     monkeypatch.setenv("CDNA_THREADS", "1")
     text = "s_load_dwordx2 s[4:5], s[0:1], 0x0\nv_mov_b32_e32 v1, 0\ns_waitcnt lgkmcnt(0)\ns_sleep 1\n"
     p = program(text + "round:\nglobal_store_dword v1, v1, s[4:5]\ns_branch round", lds_bytes=65536)

@@ -161,7 +161,6 @@ def test_replaced_clocks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_float64_copies_are_made_of_an_input_that_cannot_have_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache in fp4 beside one in bf16: eight times its bytes were made and thrown away."""
     packed = torch.zeros(64, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     sizes: list[int] = []
     to_float64 = compare._to_float64

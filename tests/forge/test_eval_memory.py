@@ -68,7 +68,6 @@ def test_freed_memory_is_used_again(who: str, megabytes: int) -> None:
     [(700, None, True), (700, "max\n", True), (700, "100000\n", False), (600, None, False)],
 )
 def test_it_is_kept_where_there_is_plenty(tmp_path: Path, available: int, limit: str | None, plenty: bool) -> None:
-    """Sixteen processes that kept all that they had had were ended by the system."""
     meminfo, most = tmp_path / "meminfo", tmp_path / "memory.max"
     meminfo.write_text(f"MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: {available} kB\nHugePages_Total: 0\n")
     if limit is not None:
@@ -155,18 +154,7 @@ def _join(folder: Path) -> None:
 def test_where_memory_runs_out_it_is_no_fault_of_the_submission(tmp_path: Path, group: Callable[[], object]) -> None:
     problem = write_problem(tmp_path / "problem", reference=HUNGRY)
     (tmp_path / "submission.py").write_text(RIGHT)
-    command = [
-        sys.executable,
-        str(EVAL),
-        "test",
-        str(problem),
-        "--device",
-        "gfx942",
-        "--json",
-        "out.json",
-        "--calls",
-        "1",
-    ]
+    command = [sys.executable, str(EVAL), "test", str(problem), *"--device gfx942 --json out.json --calls 1".split()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=group)
     result = json.loads((tmp_path / "out.json").read_text())
     assert done.returncode == 2 and statuses(result) == ["pass", "not run", "pass"], done.stdout + done.stderr

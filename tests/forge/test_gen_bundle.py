@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from forge.generate.pysource import GenerationError
-from forge.generate.render import Submission, generate
-from forge.task.problem import ProblemEntry
+from forge.generate.render import Submission
+from tests.support.toy_check import generated
 
 Make = Callable[..., Submission]
 
@@ -18,16 +18,14 @@ Make = Callable[..., Submission]
 def make(tmp_path: Path) -> Make:
     """Write sources (path: text) below a root of their own and generate from kernels/toy/plain.py."""
 
-    def generated(**files: str) -> Submission:
-        for name, text in files.items():
-            folder = "lab" if name.startswith("hopper__") else "kernels"
-            path = tmp_path / folder / (name.replace("__", "/") + ".py")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        entry = ProblemEntry("toy-problem", "toy", tmp_path, ("MI300",), "gfx942", None, "plain")
-        return generate(entry, None, tmp_path, also="sm_90" if "hopper__toy__plain" in files else None)
+    def made(**files: str) -> Submission:
+        def path(name: str) -> str:
+            return f"{'lab' if name.startswith('hopper__') else 'kernels'}/{name.replace('__', '/')}.py"
 
-    return generated
+        texts = {path(name): text for name, text in files.items()}
+        return generated(tmp_path, texts, "plain", "sm_90" if "hopper__toy__plain" in files else None)
+
+    return made
 
 
 def executed(submission: Submission) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forge.device.resources import waves_per_simd
-from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks
+from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks, write_files
 
 pytestmark = pytest.mark.long
 
@@ -87,16 +87,8 @@ def check(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch, capsy
         tuning: str = TUNING,
         alone: bool = False,
     ) -> Checked:
-        top = tasks(gpus, arch)
-        for name, text in (
-            ("task.yml", top),
-            ("reference/toy/task.yml", task),
-            ("reference/toy/reference.py", reference),
-            ("kernels/toy/plain.py", kernel),
-            ("kernels/toy/plain_tuning.py", tuning),
-        ):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
+        files = {"task.yml": tasks(gpus, arch), "reference/toy/task.yml": task, "reference/toy/reference.py": reference}
+        write_files(tmp_path, files | {"kernels/toy/plain.py": kernel, "kernels/toy/plain_tuning.py": tuning})
         if not alone:
             return check_toy(tmp_path, TRITON_CACHE_DIR=str(compiled))
         monkeypatch.setenv("TRITON_CACHE_DIR", str(compiled))

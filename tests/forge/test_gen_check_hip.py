@@ -11,7 +11,7 @@ import pytest
 
 from forge.compile_report.report import archs_of
 from tests.support.prepared import HIP_EXTENSIONS
-from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks
+from tests.support.toy_check import Checked, check_toy, check_toy_alone, tasks, write_files
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("g++") is None, reason="torch's libraries need g++'s")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +93,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
             files["kernels/toy/kernel.hip"] = hip
         for common in ("hip_source.py", "hip_extension.py", "symmetric_heap.py"):
             files[f"kernels/common/{common}"] = (ROOT / "kernels/common" / common).read_text()
-        for path, text in files.items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(text)
+        write_files(tmp_path, files)
         return check_toy_alone(tmp_path, capsys) if alone else check_toy(tmp_path, imports=[HIP_EXTENSIONS])
 
     return checked

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from forge.generate.pysource import GenerationError
-from forge.generate.render import Submission, generate
-from forge.task.problem import ProblemEntry
+from forge.generate.render import Submission
+from tests.support.toy_check import generated
 
 KERNEL = """#include <hip/hip_runtime.h>
 #include "shapes.h"  // shared
@@ -38,15 +38,11 @@ Make = Callable[..., Submission]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def generated(kernel: str = KERNEL, shapes: str = SHAPES, tiles: str = TILES) -> Submission:
-        for name, text in (("toy/hip.hip", kernel), ("common/shapes.h", shapes), ("toy/tiles.h", tiles)):
-            path = tmp_path / "kernels" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        entry = ProblemEntry("toy-problem", "toy", tmp_path, ("MI300",), "gfx942", None, "hip")
-        return generate(entry, None, tmp_path)
+    def made(kernel: str = KERNEL, shapes: str = SHAPES, tiles: str = TILES) -> Submission:
+        texts = {"toy/hip.hip": kernel, "common/shapes.h": shapes, "toy/tiles.h": tiles}
+        return generated(tmp_path, {f"kernels/{name}": text for name, text in texts.items()})
 
-    return generated
+    return made
 
 
 def literal(submission: Submission, name: str) -> str:

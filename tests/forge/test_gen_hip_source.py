@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from forge.generate.pysource import GenerationError
-from forge.generate.render import Submission, generate, variants_of
+from forge.generate.render import Submission, variants_of
 from forge.task.problem import ProblemEntry
 from tests.support.limits import ENDS_S
+from tests.support.toy_check import generated
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANT = '''"""A toy."""
@@ -58,23 +59,19 @@ Make = Callable[..., Submission]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def generated(variant: str = VARIANT, kernel: str = KERNEL) -> Submission:
+    def made(variant: str = VARIANT, kernel: str = KERNEL) -> Submission:
         files = {
             "toy/hip.py": variant,
             "toy/kernel.hip": kernel,
             "toy/beside.h": "#define OFFSET 0\n",
             "common/factor.h": "#define FACTOR 2\n",
             "common/second.hip": '#include "factor.h"\nint second;\n',
-            **{f"common/{name}.py": "" for name in ("hip_source", "hip_extension")},
         }
-        for name, text in files.items():
-            path = tmp_path / "kernels" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text or (ROOT / "kernels" / name).read_text())
-        entry = ProblemEntry("toy-problem", "toy", tmp_path, ("MI300",), "gfx942", None, "hip")
-        return generate(entry, None, tmp_path)
+        taken = ("common/hip_source.py", "common/hip_extension.py")
+        files |= {name: (ROOT / "kernels" / name).read_text() for name in taken}
+        return generated(tmp_path, {f"kernels/{name}": text for name, text in files.items()})
 
-    return generated
+    return made
 
 
 def literals(submission: Submission) -> dict[str, str]:

@@ -10,16 +10,14 @@ from forge.generate.archs import name_and_arch
 from forge.generate.pysource import GenerationError
 from forge.generate.render import generate, variants_of
 from forge.task.problem import ProblemEntry
+from tests.support.toy_check import write_files
 
 KERNEL = "def custom_kernel(data): return data\n"
 
 
 def entry(root: Path, *files: str, variant: str | None = "triton") -> ProblemEntry:
     """A problem on gfx942 whose folder, or that of another GPU, holds these files."""
-    for name in files:
-        path = root / (name if "/" in name else f"kernels/toy/{name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(KERNEL)
+    write_files(root, {name if "/" in name else f"kernels/toy/{name}": KERNEL for name in files})
     return ProblemEntry("toy-problem", "toy", root, ("MI300",), "gfx942", None, variant)
 
 

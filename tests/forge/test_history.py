@@ -188,17 +188,8 @@ def test_what_eval_writes_is_as_the_schema_says(tmp_path: Path) -> None:
     _, result = judge(tmp_path, RIGHT, "test")
     said = jsonschema.Draft202012Validator(schema())
     said.validate(result)
-    done = run_command(
-        "benchmark",
-        tmp_path / "problem",
-        "--device",
-        "gfx942",
-        "--against",
-        "reference",
-        "--json",
-        "a.json",
-        cwd=tmp_path,
-    )
+    options = ("--device", "gfx942", "--against", "reference", "--json", "a.json")
+    done = run_command("benchmark", tmp_path / "problem", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "a.json").read_text()
     said.validate(json.loads(text))

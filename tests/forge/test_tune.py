@@ -27,6 +27,7 @@ from tests.support import evaltools
 from tests.support.evaltools import ROOT
 from tests.support.limits import ENDS_S
 from tests.support.prepared import run_evaluator
+from tests.support.toy_check import write_files
 
 pytestmark = pytest.mark.long
 
@@ -146,10 +147,7 @@ def toys(tmp_path: Path) -> Path:
         "kernels/toy_sum/triton.py": SUM_VARIANT,
         "kernels/toy_sum/triton_tuning.py": SUM_TABLE,
     }
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(tmp_path, files)
     return tmp_path
 
 

@@ -258,28 +258,11 @@ def test_a_tuner_whose_workers_are_all_killed_says_so_and_goes_on_when_one_comes
     (tmp_path / "mine.py").write_text(AUTOTUNED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with distributed.LocalCluster(n_workers=0, dashboard_address=None) as own:
-        command = [
-            sys.executable,
-            "-m",
-            "distributed.cli.dask_worker",
-            own.scheduler_address,
-            "--no-nanny",
-            "--nthreads=1",
-        ]
+        started = ("-m", "distributed.cli.dask_worker", own.scheduler_address, "--no-nanny", "--nthreads=1")
+        command = [sys.executable, *started]
         workers = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
         own.wait_for_workers(2)
-        words = [
-            "tune",
-            "problem",
-            "--submission",
-            "mine.py",
-            "--device",
-            "gfx942",
-            "--cases",
-            "0",
-            "--write",
-            "--timeout=500",
-        ]
+        words = "tune problem --submission mine.py --device gfx942 --cases 0 --write --timeout=500".split()
         process = subprocess.Popen(
             [sys.executable, "-m", "forge", *words, "--scheduler", own.scheduler_address],
             cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

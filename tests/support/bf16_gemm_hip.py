@@ -89,20 +89,8 @@ def run(
     n_tiles = -(-m // tile.rows) * -(-n // tile.columns)
     partial = torch.full((n_tiles * split_k * tile.rows * tile.columns,), float("nan"))
     arrived = torch.zeros(n_tiles, dtype=torch.int32)
-    kernarg = struct.pack(
-        "<6Q5i4x",
-        a.data_ptr(),
-        w.data_ptr(),
-        0 if bias is None else bias.data_ptr(),
-        c.data_ptr(),
-        partial.data_ptr(),
-        arrived.data_ptr(),
-        m,
-        n,
-        k,
-        split_k,
-        group_rows,
-    )
+    pointers = [0 if x is None else x.data_ptr() for x in (a, w, bias, c, partial, arrived)]
+    kernarg = struct.pack("<6Q5i4x", *pointers, m, n, k, split_k, group_rows)
     kernel = program.kernels[tile.kernel]
     record = kernel.launch((n_tiles * split_k, 1, 1), (tile.threads, 1, 1), kernarg)
     around = torch.tensor([], dtype=torch.bfloat16).set_(c.untyped_storage())

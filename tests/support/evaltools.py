@@ -119,17 +119,8 @@ def processes_named(name: str) -> list[int]:
 def generate(problem: str, variant: str, folder: Path, *options: str) -> Path:
     """The folder's submission.py, by gen_submission.py."""
     path = folder / "submission.py"
-    command = [
-        sys.executable,
-        str(ROOT / "gen_submission.py"),
-        problem,
-        "--variant",
-        variant,
-        "-o",
-        str(path),
-        *options,
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
+    words = (str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path), *options)
+    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=ENDS_S)
     assert done.returncode == 0, done.stderr
     return path
 

@@ -13,8 +13,8 @@ import pytest
 
 from forge.compile_report.check import check_submission
 from forge.generate.pysource import GenerationError
-from forge.generate.render import generate
-from forge.task.problem import find_problem
+from forge.generate.render import Submission, generate
+from forge.task.problem import ProblemEntry, find_problem
 from tests.support.prepared import run_check
 
 TASKS = """
@@ -30,6 +30,19 @@ Checked = tuple[int, list[str], str]  # exit code, lines of the table, error out
 def tasks(gpus: str, arch: str = "gfx942") -> str:
     """The root's task.yml."""
     return TASKS.replace("GPUS", gpus).replace("ARCH", arch)
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    """files: texts by their paths from the root."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def generated(root: Path, files: dict[str, str], variant: str = "hip", also: str | None = None) -> Submission:
+    """The submission of toy-problem, of these files."""
+    write_files(root, files)
+    return generate(ProblemEntry("toy-problem", "toy", root, ("MI300",), "gfx942", None, variant), None, root, also)
 
 
 def check_toy(folder: Path, imports: Sequence[str] = (), **environment: str) -> Checked:
