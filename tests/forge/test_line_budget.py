@@ -14,7 +14,7 @@ LINES = {
     "forge": 25_756,
     "kernels": 13_386,
     "reference": 2_608,
-    "tests": 41_725,
+    "tests": 41_727,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

@@ -1,13 +1,14 @@
 """Tests that the variants of amd-gemm-rs and amd-ag-gemm share. A file of tests/kernels imports them, and says:
 
 PROBLEM, VARIANT and ROUNDING, the largest relative L2 error; SHAPES: by the number of ranks cases as gemm_ranks.py has
-them; MANY_CALLS: cases whose calls overtake one another; TABLE: the module of its rows, and of_row: a shape for one of
-them; BROKEN: what is changed in the file, and a case in which that shows; REFUSED: more of what refusals.py asks;
-DIFFERENT: rows of a and of w of each of two ranks, and what is said of them, but for a variant that does not ask.
+them; MANY_CALLS: cases whose calls overtake one another; of_row: a shape for a row of the table; BROKEN: what is
+changed in the file, and a case in which that shows; REFUSED: more of what refusals.py asks; DIFFERENT: rows of a and of
+w of each of two ranks, and what is said of them, but for a variant that does not ask.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def test_what_is_broken_is_noticed(submission: Path, tmp_path: Path, request: py
 def test_every_row_of_the_table(submission: Path, request: pytest.FixtureRequest) -> None:
     """Two tiles or more, an edge among them, and slices of a block of k. A DEFAULT of HIP has the model choose."""
     module, cases = request.module, []
-    for row in different_rows(module.TABLE):
+    folder = module.PROBLEM.removeprefix("amd-").replace("-", "_")
+    for row in different_rows(import_module(f"kernels.{folder}.{module.VARIANT}_gfx942_tuning")):
         cases.append({**dict(zip("mnk", module.of_row(row))), "bias": True, "calls": 2, "row": row})
     assert_right(module.PROBLEM, submission, 2, cases, module.ROUNDING)
 
