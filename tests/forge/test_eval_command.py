@@ -49,7 +49,7 @@ def quick(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """`refused` without a process of its own: for input that is refused before any worker is started."""
     monkeypatch.chdir(folder)
     monkeypatch.delenv("POPCORN_FD", raising=False)
-    monkeypatch.setattr("forge.commands.eval.evaluate", lambda *args: pytest.fail("was not refused"))
+    monkeypatch.setattr("forge.commands.eval.fill", lambda *args: pytest.fail("was not refused"))
 
     def run(*args: str, code: int = 2) -> str:
         (folder / "out.json").write_text(json.dumps({"schema": 1, "verdict": "pass"}))  # of the run before
@@ -148,7 +148,7 @@ def test_an_error_of_our_own_is_not_the_submissions_fault(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("POPCORN_FD", raising=False)
-    for place in ("evaluate", "make_plan"):
+    for place in ("fill", "make_plan"):
         with monkeypatch.context() as patch:
             patch.setattr(f"forge.commands.eval.{place}", Mock(side_effect=ZeroDivisionError("oh")))
             assert main(["test", "problem", *DEVICE, "--json", "out.json"]) == 2
