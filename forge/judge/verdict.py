@@ -322,7 +322,7 @@ class CaseRun:
         ]
         answers, problem = self.referees.ask(messages.Judged, commands)
         told = [one.answer for one in answers]
-        self.result.later_part = self.result.later_part or told[0].part if told else ""
+        self.result.later_part = self.result.later_part or next((one.part for one in told), "")
         shares = [one.share for one in told if one.share is not None]
         self.result.share = min([self.result.share, *shares], key=lambda share: -abs(share - 1))
         accuracy = worst_accuracy(answers) if accurate and answers else None

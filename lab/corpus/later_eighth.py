@@ -1,4 +1,4 @@
-# but: a twelfth of the sum left out of the second call
+# but: an eighth of the sum left out of the second call
 calls = 0
 
 
@@ -8,5 +8,5 @@ def custom_kernel(data):
     a, w, bias = data
     if calls == 2:
         a = a.clone()
-        a[:, : a.shape[1] // 12] = 0
+        a[:, : a.shape[1] // 8] = 0
     return product((a, w, bias))
