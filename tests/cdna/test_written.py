@@ -127,6 +127,22 @@ def test_what_a_first_call_prepares_is_told_where_later_ones_read_it() -> None:
     assert (told["read_before"], told["read_again"]) == (2048, 0)
 
 
+@pytest.mark.parametrize("how", ["allocated anew", "written by an operation"])
+def test_memory_that_was_read_and_then_used_again_holds_what_was_made(how: str) -> None:
+    scratch, out = torch.randn(N), torch.empty(N)
+    written.begin([], first=True)
+    launch(scratch, out)
+    if how == "allocated anew":
+        written.fresh(place(scratch))
+        launch(out, scratch)
+    else:
+        written.wrote(place(scratch))
+    written.begin([])
+    launch(scratch, out)
+    told = written.of(place(out))
+    assert (told["read_again"], told["made_again"]) == (0, 4 * N)
+
+
 def test_what_was_left_in_fresh_memory_says_nothing() -> None:
     left, out = torch.randn(N), torch.empty(N)
     written.begin([])

@@ -386,6 +386,7 @@ void cdna_written_fresh(u64 base, u64 bytes) {
     p->rest[cell] = sum_of(at, ~0ull);
     p->left |= 1ull << cell;
     p->host &= ~(1ull << cell);
+    p->shown &= ~(1ull << cell);
     release(p->lock);
   });
 }
@@ -399,6 +400,7 @@ void cdna_written_by_operation(u64 base, u64 bytes) {
     acquire(p->lock);
     p->marks[cell] = p->call[cell] == call ? p->marks[cell] | bits : bits;
     p->left &= ~(1ull << cell);
+    p->shown &= ~(1ull << cell);
     p->call[cell] = call;
     p->sum[cell] = sum_of(at, p->marks[cell]);
     release(p->lock);
