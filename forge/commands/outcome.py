@@ -81,7 +81,8 @@ def doubts_of(case: CaseResult) -> list[str]:
 
 def compact(report: Document, file: str, source: str) -> list[str]:
     """The verdict, the first cause with its line of the submission, and one next step. file: the submission's name."""
-    cause, case = cause_of(report), cause_of(report).case
+    cause = cause_of(report)
+    case = cause.case
     passed = sum(one.passed for one in report.cases)
     what = f"{report.problem.name} {report.mode} on {report.device.name}"
     lines = [f"{cause.status}: {passed} of {len(report.cases)} cases passed; {what}, {report.elapsed_s:.1f} s"]

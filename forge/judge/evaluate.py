@@ -360,8 +360,10 @@ def _digest(path: str) -> bytes:
         found = os.stat(path)
     except OSError:
         return b""
-    if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_SOURCE_BYTES:
-        return b"%d bytes" % found.st_size if stat.S_ISREG(found.st_mode) else b""
+    if not stat.S_ISREG(found.st_mode):
+        return b""
+    if found.st_size > MOST_SOURCE_BYTES:
+        return b"%d bytes" % found.st_size
     # The last of them nobody can set back who may not set the clock.
     state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     known = _read.get(path)

@@ -56,14 +56,9 @@ def fault_of(error: BaseException) -> Fault:
         said = said if type(said) is str else ""
         if isinstance(cause, MemoryError) or "OutOfMemory" in type(cause).__name__ or said.startswith(NO_MEMORY):
             return "memory"
-        frames = [frame.filename for frame in traceback.extract_tb(cause.__traceback__)]
-        if (
-            is_tritons(cause)
-            or said.startswith(BUILDING)
-            or frames
-            and TRITON in frames[-1]
-            and COMPILING in frames[-1]
-        ):
+        frames = traceback.extract_tb(cause.__traceback__)
+        raised_in = frames[-1].filename if frames else ""
+        if is_tritons(cause) or said.startswith(BUILDING) or TRITON in raised_in and COMPILING in raised_in:
             return "compiler"
     return ""
 

@@ -45,9 +45,7 @@ class Setup(Message, frozen=True):
     precision: Precision = Precision()  # for a referee
     imports_nothing: bool = False  # whose problem's check is known not to, so that a referee need not do it ahead
     multiplies: bool = False  # for a referee: whether the problem's floors have products of matrices
-    known_as: str = (
-        ""  # for a referee: the folder whose reference.py has what the evaluator wants, beside the problem's own
-    )
+    known_as: str = ""  # for a referee: the folder whose reference.py has settle and the like, beside the problem's own
 
 
 class BeginCase(Message, frozen=True):

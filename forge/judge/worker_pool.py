@@ -250,16 +250,16 @@ class WorkerPool:
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
             too_much = ""
+            fault: Fault = ""
             if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
                 too_much = f"it started more than {MAX_PROCESSES} processes"
             elif free - free_bytes() > MAX_WRITTEN_BYTES < written_bytes(os.getpid(), workers[0].folder.parent):
                 too_much = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk"
             elif memory is not None and memory.is_over():
-                too_much = f"it took more than {most / 2**30:.3g} GiB of memory"
+                too_much, fault = f"it took more than {most / 2**30:.3g} GiB of memory", "memory"
             if too_much:
                 for worker in waiting:
                     text = f"{too_much} in {worker.phase}"
-                    fault: Fault = "memory" if too_much.endswith("memory") else ""
                     answers[worker] = _lost(kind, worker, Status.CRASH, text, now - started, fault)
                 break
             if now >= min(deadline, patience_ends):
