@@ -170,7 +170,7 @@ class Referee(Worker):
             good, message = self.task.check(judged, output)
             known = self.known_reference()
             fields["check_s"] = self.task.check_s
-            if touched and not fields.get("part"):
+            if touched and command.draw == 0:  # of later calls nobody asks
                 fields["changed"] = self.names_of(changed, data, judged, told.inputs)
                 fields["officially"] = self.official_verdict(changed, command.draw, output)
             if accuracy and self.ranks.any(self.task.check_s > SLOW_REFERENCE_S and good)[0]:
@@ -191,8 +191,7 @@ class Referee(Worker):
         """Of a call with other data, what is judged, and how much that is: rows that are drawn now, where the problem
         says which of them depend on no other. An output of other shapes than the first, which was judged whole, is too.
         """
-        shapes = [self.shapes_of(one) for one in (self.first, output)]
-        if self.task.part is None or shapes[0] != shapes[1]:
+        if self.task.part is None or self.shapes_of(output) != self.shapes_of(self.first):
             return output, ""
         said = []
 
@@ -201,7 +200,7 @@ class Referee(Worker):
             said.append(f"{len(rows)} of {of} {what}: {', '.join(map(str, rows))}" if len(rows) < of else "")
             return sys.modules["torch"].tensor(rows)
 
-        data, output = self.task.part(self.copy_of(draw), output, choose)
+        data, output = self.task.part(self.inputs[draw], output, choose)
         self.drop(draw)
         self.inputs[draw] = data
         return output, said[0]
