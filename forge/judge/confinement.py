@@ -92,6 +92,7 @@ class Confinement:
         self.root, self.folder, self.bounds, self.is_rank = root, folder, bounds, is_rank
         self.missing: list[str] = []
         self.alone = False  # in namespaces of its own
+        self.signals_stay = False  # none of what it starts reaches a process outside
         self.readable = places_to_read(root, bounds)
         self.devices = [*DEVICES, *(path for name in GPU_DEVICES if bounds.gpu for path in glob.glob(name))]
 
@@ -142,6 +143,7 @@ class Confinement:
         if self.attempt(lambda: prctl(PR_SET_NO_NEW_PRIVS, 1), "it may gain rights by set-uid programs"):
             self.attempt(self.bound_files, "it may touch any file that its user may: no Landlock")
             self.attempt(self.bound_calls, "it may make any system call: no seccomp")
+        self.signals_stay = self.signals_stay or self.alone
         if self.is_rank and not self.alone:
             self.missing.append("the network is open to it")
         if not self.bounds.kept:
@@ -152,6 +154,7 @@ class Confinement:
         if self.bounds.gpu:
             writable.append("/proc")  # CUDA fails where it may not write a thread's name anew (task/*/comm)
         there = landlock.restrict(self.readable, writable, self.devices)
+        self.signals_stay = there >= landlock.SCOPED_SINCE
         if self.bounds.gpu and (not self.alone or os.getuid() == 0):
             self.missing.append("it may write to what /proc shows of its user's other processes")
         if there < landlock.SCOPED_SINCE and not self.alone:

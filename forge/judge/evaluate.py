@@ -186,9 +186,11 @@ class Judge:
             self._foretell(case)
             whole(CaseReport(), 0.0)
         result = CaseRun(self.plan, self.pool, self.referees, case, try_sample, whole).run()
-        if result.status is Status.NOT_RUN and self.plan.calls > 1:  # as where memory ran out: one call takes less
+        ended = self.fork_server.ends_from_outside()
+        if result.status is Status.NOT_RUN and self.plan.calls > 1 and not ended:  # where memory ran out one takes less
             alone = CaseRun(dataclasses.replace(self.plan, calls=1), self.pool, self.referees, case).run()
-            alone.remarks.append(f"one call of {self.plan.calls}; all of them: {result.message}")
+            said = alone.buts if alone.passed else alone.remarks
+            said.append(f"one call of {self.plan.calls}; all of them: {result.message}")
             result = alone
         self._forecast.add(case, result)
         if try_sample and result.status is Status.PASS:

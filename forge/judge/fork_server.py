@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -36,6 +37,7 @@ from forge.task.problem import ROOT
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
 SUBMISSIONS = "forge.judge.worker"  # the kind of worker that they run in
 OF_A_RUN = ("TMPDIR", "TORCH_EXTENSIONS_DIR")  # variables that differ from run to run, and are not read on import
+SENT = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 MOST_SERVERS = 3  # that wait for a run of their kind; each takes some hundred megabytes
 # What workers and referees import, and nearly all submissions' first calls.
 SOON = [f"forge.judge.{name}" for name in "referee exchange measure ranks compare integrity operations".split()]
@@ -77,6 +79,7 @@ class Above(Struct):
     pid: int | None = None
     above: list[int] = []  # that of its own parent
     missing: list[str] = []  # what its confinement lacks
+    signals_stay: bool = False  # no signal of what runs below it reaches a process outside
 
 
 class ForkServer:
@@ -85,6 +88,7 @@ class ForkServer:
 
     alive: ClassVar[set[ForkServer]] = set()
     ahead = False
+    signals_stay = False  # of the submissions that it was told to fork, as each tells once it is there
 
     def __init__(self, environment: dict[str, str], device: str, arch: str, bounds: Bounds | None = None) -> None:
         self.environment, self.device, self.arch, self.bounds = environment, device, arch, bounds
@@ -97,6 +101,7 @@ class ForkServer:
         if self.process is None or self.process.poll() is not None:
             self._start()
         bounds = self.bounds if worker == SUBMISSIONS else None
+        self.signals_stay = self.signals_stay and worker != SUBMISSIONS
         of_run = {name: self.environment[name] for name in OF_A_RUN if name in self.environment}
         order = Order(self.device, self.arch, worker, str(folder), is_rank, bounds, of_run, self.ahead)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
@@ -129,6 +134,13 @@ class ForkServer:
     def exit_code(self) -> int | None:
         """None while it lives, or before it was started."""
         return None if self.process is None else self.process.poll()
+
+    def ends_from_outside(self, wait_s: float = 0.0) -> bool:
+        """Whether somebody has ended it by a signal: it sends itself none, and its faults have others."""
+        deadline = time.monotonic() + wait_s  # what it forked dies a moment before it can be waited for
+        while (code := self.exit_code()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return code is not None and -code in SENT
 
     def close(self) -> None:
         """Ends it, and its workers with it."""
@@ -227,7 +239,7 @@ def _fork_worker(
         os.chdir(order.folder)
         if room is None:
             order.enter_run()
-        above = Above(machines_pid(), room.pids if room else [], room.missing if room else [])
+        above = Above(machines_pid(), *((room.pids, room.missing, room.signals_stay) if room else ()))
         supervise_worker(channel, (status, msgspec.json.encode(above)), root, broken, order.worker, memory, builder)
 
 
@@ -298,7 +310,7 @@ class Room:
             die_with_parent()
         confinement.enter()
         die_with_parent()  # forgotten where it became another user's
-        self.missing = confinement.missing
+        self.missing, self.signals_stay = confinement.missing, confinement.signals_stay
         while True:
             data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
             if not data:

@@ -19,7 +19,7 @@ import msgspec
 
 from forge.console import CONTROL
 from forge.judge.channel import ChannelTampered, FrameReader, open_channel, send_command
-from forge.judge.fork_server import Above, ForkServer
+from forge.judge.fork_server import SUBMISSIONS, Above, ForkServer
 from forge.judge.memory import BLOCK_BYTES
 from forge.judge.messages import WHERE, Phase, Pid, Setup
 from forge.judge.process_tree import descendants, kill_below
@@ -29,6 +29,8 @@ TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 1 << 20
 SUBMISSION = "submission.py"
 MOST_PHASE = 80  # characters
+ENDS_IN_S = 0.5  # a fork server whose end has ended what it forked
+KILLED_FROM_OUTSIDE = "a process of the judge's own was killed, by whoever sends signals where no submission's come"
 STACK_LINE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
 STACK_STARTS = ("Fatal Python error:", "Current thread ", "Thread 0x")
 STACK_ENDS = ("  ...", "  <", '  Binary file "')  # the last of Python 3.14, which dumps C's as well
@@ -152,6 +154,7 @@ class WorkerProcess:
         memory: list[int],
     ) -> None:
         self.rank, self.folder, self.fork_server = rank, folder, fork_server
+        self.submission = kind == SUBMISSIONS
         self.phase = "start"
         self.tail = Tail()
         self.end: Event | None = None
@@ -297,9 +300,19 @@ class WorkerProcess:
         _, _, code = self._status.partition(b"\n")
         if code:
             return Event(self, end=Status.CRASH, text=describe_exit(int(code)))
-        if self.parent_pid is None and (its_end := self.fork_server.exit_code()) is not None:
+        server, born = self.fork_server, self.parent_pid is not None
+        outside = server.ends_from_outside(ENDS_IN_S)
+        # A submission is below what it could signal, or is not there yet.
+        if server.signals_stay and (outside or not self.submission) or outside and self._not_the_submission(born):
+            return Event(self, end=Status.NOT_RUN, text=f"not judged: {KILLED_FROM_OUTSIDE}")
+        if not born and (its_end := server.exit_code()) is not None:
             return Event(self, end=Status.CRASH, text=describe_exit(its_end))
         return self._tampered("its parent process was killed")
+
+    def _not_the_submission(self, born: bool) -> bool:
+        """Whether nothing of it can have sent a signal to the fork server: none leaves its confinement, or it is not
+        born, and has no other ranks."""
+        return self.submission and (self.told.signals_stay if born else self.rank is None)
 
     def _tampered(self, text: str) -> Event:
         return Event(self, end=Status.TAMPERED, text=f"the submission meddled with the evaluator: {text}")

@@ -176,7 +176,7 @@ class CaseRun:
             return draws
         if why := lacking(self.input_bytes, self.large, self.referees.took):
             unseen = "what is wrong from the second on does not show"
-            self.result.remarks.append(f"one call of {self.calls}, for want of memory: {why}; {unseen}")
+            self.result.buts.append(f"one call of {self.calls}, for want of memory: {why}; {unseen}")
             self.calls = 1
         return draws[: self.calls]
 

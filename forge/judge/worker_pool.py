@@ -161,6 +161,8 @@ class WorkerPool:
         if problem is None:
             self.fingerprint = answers[0].answer.fingerprint
             self.unconfined = self.workers[0].told.missing
+            if self.kind == SUBMISSIONS:
+                self.fork_server.signals_stay = all(worker.told.signals_stay for worker in self.workers)
         else:
             self.stop()
         return problem

@@ -5,7 +5,10 @@ One submission misbehaves in another way for each length of its input, and is ri
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,11 +21,12 @@ from forge.device import triton_versions
 from forge.judge import worker_pool
 from forge.judge.fork_server import ForkServer
 from forge.judge.messages import Called, Ready, Setup
+from forge.judge.process_tree import descendants
 from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
 from tests.support import prepared
-from tests.support.evaltools import RIGHT, TASK, judge, names_itself, processes_named, statuses, write_problem
+from tests.support.evaltools import EVAL, RIGHT, TASK, judge, names_itself, processes_named, statuses, write_problem
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -231,6 +235,38 @@ def custom_kernel(x):
         time.sleep(0.01)
     return x * 2
 """
+
+
+WAITS = "import time\ndef custom_kernel(x):\n    open('called', 'w').close()\n    time.sleep(600)\n"
+
+
+def test_who_kills_the_judges_process_from_outside_is_not_the_submission(tmp_path: Path) -> None:
+    """Where no signal of a submission leaves its confinement: elsewhere it may have been that."""
+    (tmp_path / "submission.py").write_text(WAITS)
+    command = ["test", str(write_problem(tmp_path / "problem")), *"--device gfx942 --cases 0 --json out.json".split()]
+    run = subprocess.Popen(
+        [sys.executable, str(EVAL), *command], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    try:
+        deadline = time.monotonic() + ENDS_S
+        while not list(tmp_path.glob("forge-*/run*/called")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for pid in descendants(run.pid):
+            if b"forge.judge.fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes() and parent_of(pid) == run.pid:
+                os.kill(pid, signal.SIGKILL)
+        code = run.wait(ENDS_S)
+    finally:
+        run.kill()
+    result = json.loads((tmp_path / "out.json").read_text())
+    if any("signals" in text or "no Landlock" in text for text in result["unconfined"]):
+        assert statuses(result) == ["tampered"] and code == 1
+    else:
+        assert statuses(result) == ["not run"] and code == 2
+        assert "killed" in result["cases"][0]["message"]
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_no_process_survives(tmp_path: Path) -> None:

@@ -204,7 +204,9 @@ def test_three_calls_are_one_where_they_do_not_fit(
     run.referees = cast(worker_pool.WorkerPool, SimpleNamespace(took=took))
     run.result = CaseResult(0, "", Status.PASS)
     assert list(run.that_fit(range(3))) == list(range(calls)) and run.calls == calls
-    assert [text[:26] for text in run.result.remarks] == ["one call of 3, for want of"] * (calls == 1)
+    assert [text[:26] for text in run.result.buts] == ["one call of 3, for want of"] * (calls == 1)
+    judged = Run("test", [run.result], False, complete=True)  # what a later call would have shown nobody has seen
+    assert exit_code_of(judged, judged.passed, judged.doubted, strict=True, trust=True) == (3 if calls == 1 else 0)
 
 
 def test_what_is_taken_within_a_block_is_told() -> None:
