@@ -1,0 +1,85 @@
+// trimul on gfx942: the four launches of a call. docs/kernels/trimul.md says how they work.
+#include <hip/hip_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "trimul_output_gfx942.h"
+#include "trimul_project_gfx942.h"
+#include "trimul_triangle_gfx942.h"
+
+constexpr int WEIGHT_THREADS = 256, WEIGHT_WAVES = WEIGHT_THREADS / WAVE;
+constexpr float LOG2_E = 1.44269504f;
+
+// Weights as the other kernels want them, in fp16, a wave a row. x's norm: its weight into the projections' columns, its
+// bias into a bias of theirs. Gates are times -log2 e, for sigmoid(z) = 1 / (1 + 2^(-z log2 e)).
+__global__ __launch_bounds__(WEIGHT_THREADS) void weight_kernel(const TrimulArgs args) {
+    const int lane = threadIdx.x % WAVE, row = uniform(blockIdx.x * WEIGHT_WAVES + threadIdx.x / WAVE);
+    if (row >= PROJECTIONS * HIDDEN + args.width) return;
+    if (row >= PROJECTIONS * HIDDEN) {
+        const int column = row - PROJECTIONS * HIDDEN;
+        f16x2 two = {};
+        if (column < args.dim)
+            two = __builtin_convertvector(*reinterpret_cast<const f32x2*>(args.to_out + column * HIDDEN + lane * 2),
+                                          f16x2);
+        *reinterpret_cast<f16x2*>(args.weight_out + column * HIDDEN + lane * 2) = two;
+        return;
+    }
+    const int projection = row / HIDDEN, h = row % HIDDEN;
+    const float* const all[PROJECTIONS] = {args.left_proj, args.left_gate, args.right_proj, args.right_gate,
+                                           args.out_gate};
+    const float* const from = all[projection] + static_cast<size_t>(h) * args.dim;
+    const float factor = projection % 2 == 1 || projection == PROJECTIONS - 1 ? -LOG2_E : 1.0f;
+    float bias = 0;
+    for (int column = lane * 2; column < args.width; column += 2 * WAVE) {
+        f32x2 two = {};
+        if (column < args.dim) {
+            two = *reinterpret_cast<const f32x2*>(from + column) * factor;
+            bias += two[0] * args.norm_bias[column] + two[1] * args.norm_bias[column + 1];
+            two *= *reinterpret_cast<const f32x2*>(args.norm_weight + column);
+        }
+        *reinterpret_cast<f16x2*>(args.weight + row * args.width + column) = __builtin_convertvector(two, f16x2);
+    }
+    bias = sum_of_32(bias);
+    bias += __shfl_xor(bias, 32);
+    if (lane == 0) args.bias[row] = bias;
+}
+
+void launch(void (*kernel)(TrimulArgs), dim3 groups, int threads, const TrimulArgs& args) {
+    kernel<<<groups, dim3(threads)>>>(args);
+    if (const hipError_t error = hipGetLastError())
+        throw std::runtime_error(std::string("trimul, launch: ") + hipGetErrorString(error));
+}
+
+template <int KT>
+void project_and_back(const TrimulArgs& args, bool back) {
+    const int rows = args.batch * args.n, parts = KT <= 12 ? 2 : 4;
+    constexpr int COLUMNS = KT <= 12 ? 1 : 2;  // workgroups a row
+    if (back) launch(output_kernel<KT / 4 / COLUMNS>, dim3(rows, COLUMNS), OUTPUT_THREADS, args);
+    else launch(project_kernel<KT>, dim3((rows + XCDS - 1) / XCDS * XCDS * parts), PROJECT_THREADS, args);
+}
+
+void of_width(const TrimulArgs& args, bool back) {
+    if (args.width == 128) project_and_back<4>(args, back);
+    else if (args.width == 256) project_and_back<8>(args, back);
+    else if (args.width == 384) project_and_back<12>(args, back);
+    else project_and_back<24>(args, back);
+}
+
+template <class T>
+void triangle(const TrimulArgs& args) {
+    const int row_tiles = (args.n + T::BM - 1) / T::BM, column_tiles = (args.n + T::BN - 1) / T::BN;
+    launch(triangle_kernel<T>, dim3(args.batch * HIDDEN * row_tiles * column_tiles), T::THREADS, args);
+}
+
+// address, bytes: of a TrimulArgs. tile: rows and columns of the triangle's tile.
+void trimul(int64_t address, int bytes, int tile) {
+    if (bytes != sizeof(TrimulArgs)) throw std::runtime_error("trimul: TrimulArgs were packed in another way");
+    const TrimulArgs& args = *reinterpret_cast<const TrimulArgs*>(address);
+    launch(weight_kernel, dim3((PROJECTIONS * HIDDEN + args.width) / WEIGHT_WAVES), WEIGHT_THREADS, args);
+    of_width(args, false);
+    if (tile == 256) triangle<TriangleTile<256, 256, 2, 4, 1>>(args);
+    else if (tile == 128) triangle<TriangleTile<128, 128, 2, 2, 2>>(args);
+    else triangle<TriangleTile<64, 64, 2, 1, 4>>(args);
+    of_width(args, true);
+}
