@@ -43,6 +43,10 @@ def run(argv: list[str] | None) -> int:
             from .commands.profile import profile
 
             return profile(arguments, words[own + 1 :], source_of, sys.stdout)
+        if arguments.command == "check":
+            from .commands.check import check
+
+            return check(arguments, source_of, sys.stdout)
         if arguments.command == "debug":
             from .commands.debugger import debug
 

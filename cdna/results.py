@@ -55,6 +55,10 @@ def added(times: Iterable[ModelledTime]) -> ModelledTime:
     return ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, kernels_us=own_us, torch_us=torch_us)
 
 
+# How sure a finding is: a run has shown it; it holds in any order of waves; whatever the inputs are; nobody can say.
+SEEN, ALL_ORDERS, ALL_INPUTS, UNDECIDED = "seen", "all orders", "all inputs", "undecided"
+
+
 class Finding(Struct, frozen=True):
     """Something a check found, once for each source line and tensor; `count` says how often it did."""
 
@@ -71,6 +75,9 @@ class Finding(Struct, frozen=True):
     tensor: str = ""  # name and extent, where known
     other_instruction: str = ""  # the other one, of a race or a missing wait
     count: int = 1
+    consequence: str = ""  # what becomes of it, where the kind does not say
+    certainty: str = SEEN
+    path: tuple[str, ...] = ()  # "file:line to file:line" where control went elsewhere than on
 
     def __str__(self) -> str:
         where = ""
@@ -78,7 +85,9 @@ class Finding(Struct, frozen=True):
             where = f", workgroup {self.workgroup}, wave {self.wave}"
             where += f", lane {self.lane}" if self.lane is not None else ""
         where += f", the first of {self.count}" if self.count > 1 else ""
+        where += f", on the path {', '.join(self.path)}" if self.path else ""
         what = f"{self.kernel} on {self.arch}: {self.kind}: {self.message}"
+        what += f": {self.consequence}" if self.consequence else ""
         text = self.source_text
         place = f"\n  at `{self.instruction}` ({self.source}){where}" if self.instruction else ""
         return what + place + (f"\n  | {text}" if text else "")

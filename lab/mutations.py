@@ -19,7 +19,7 @@ import cdna
 from cdna import checks
 from cdna.binary.asm import AsmFile, Statement
 from cdna.binary.decode import base_mnemonic
-from cdna.binary.hazards import _use
+from cdna.binary.uses import use_of
 from cdna.engine.settings import ordered
 from cdna.errors import KernelFault
 from cdna.isa import facts_of
@@ -61,7 +61,7 @@ def wait_is_needed(asm: AsmFile, index: int) -> bool:
 
     def use(i: int) -> Any:
         mnemonic = base_mnemonic(asm.statements[i].mnemonic)
-        return _use(mnemonic, asm.statements[i].operands)
+        return use_of(mnemonic, asm.statements[i].operands)
 
     for counter, keep in dropped.items():
         issued: list[tuple[frozenset[Any], bool]] = []  # newest first: registers, whether they return in order

@@ -24,7 +24,7 @@ class Statement:
 
     mnemonic: str
     operands: str
-    asm_line: int
+    asm_line: int  # of a code object: the address
     source: tuple[int, int]  # (.file number, line), (0, 0) unknown
 
 
@@ -41,6 +41,7 @@ class AsmFile:
     """A parsed assembly file."""
 
     target: str = ""
+    linked: bool = False  # a code object, whose instructions have addresses
     statements: list[Statement] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # code label -> statement index
     functions: list[str] = field(default_factory=list)  # labels that .type says are one, kernels among them
@@ -52,6 +53,7 @@ class AsmFile:
     symbols: dict[str, int] = field(default_factory=dict)  # .set name, value
     sizes: dict[str, int] = field(default_factory=dict)  # .size of data
     lds_symbols: dict[str, int] = field(default_factory=dict)  # .amdgpu_lds name -> LDS address
+    gaps: set[int] = field(default_factory=set)  # statements behind which are bytes that are no known instruction
 
 
 _DATA_SIZES = {".byte": 1, ".short": 2, ".hword": 2, ".value": 2, ".long": 4, ".int": 4, ".word": 4, ".quad": 8}
@@ -330,6 +332,8 @@ def _data_directive(out: AsmFile, section: str, directive: str, rest: str, numbe
 
 
 def source_line(asm: AsmFile, statement: Statement) -> str:
-    """`file:line` of an instruction, or its assembly line where there is no debug information."""
+    """`file:line` of an instruction, or its assembly line or address where there is no debug information."""
     number, line = statement.source
-    return f"{asm.files[number]}:{line}" if number in asm.files and line else f"assembly line {statement.asm_line}"
+    if number in asm.files and line:
+        return f"{asm.files[number]}:{line}"
+    return f"address {statement.asm_line:#x}" if asm.linked else f"assembly line {statement.asm_line}"

@@ -149,13 +149,18 @@ class Modifiers:
         return True
 
 
-def _waitcnt(text: str) -> int:
-    """s_waitcnt's counters as vmcnt | lgkmcnt << 8 | expcnt << 16; 255 where a counter is not waited for."""
+def wait_counts(text: str) -> tuple[int, int, int]:
+    """s_waitcnt's vmcnt, lgkmcnt and expcnt; 255 of a counter that is not waited for."""
     counts = {name: int(value) for name, value in _COUNTER.findall(text)}
     if not counts and text:
         raw = int(text, 0)  # gfx9 encoding
-        return (raw & 15 | raw >> 10 & 0x30) | (raw >> 8 & 15) << 8 | (raw >> 4 & 7) << 16
-    return counts.get("vmcnt", 255) | counts.get("lgkmcnt", 255) << 8 | counts.get("expcnt", 255) << 16
+        return raw & 15 | raw >> 10 & 0x30, raw >> 8 & 15, raw >> 4 & 7
+    return counts.get("vmcnt", 255), counts.get("lgkmcnt", 255), counts.get("expcnt", 255)
+
+
+def _waitcnt(text: str) -> int:
+    vm, lgkm, exp = wait_counts(text)
+    return vm | lgkm << 8 | exp << 16
 
 
 def _buffer_format(text: str) -> int:

@@ -32,7 +32,7 @@ def instructions_of(code: CodeObject) -> list[tuple[int, Instruction]]:
 
 def statements_of(code: CodeObject) -> AsmFile:
     """The code object as a parsed assembly file. CodeObjectError where a kernel has no code or no description."""
-    out = AsmFile(target=f"amdgcn-amd-amdhsa--{code.arch}")
+    out = AsmFile(target=f"amdgcn-amd-amdhsa--{code.arch}", linked=True)
     decoded = instructions_of(code)
     index_at = {address: index for index, (address, _) in enumerate(decoded)}
     files: dict[str, int] = {}
@@ -53,6 +53,8 @@ def statements_of(code: CodeObject) -> AsmFile:
     addresses = _addresses(decoded)
     file, line = "", 0
     for index, (address, instruction) in enumerate(decoded):
+        if index + 1 < len(decoded) and decoded[index + 1][0] != address + instruction.size_bytes:
+            out.gaps.add(index)
         if address in targets:
             out.labels[_label(address)] = index
         operands = instruction.operands
@@ -65,7 +67,7 @@ def statements_of(code: CodeObject) -> AsmFile:
             operands = f"{operands.rpartition(', ')[0]}, {name}@rel32@{half}+{addend}"
         file, line = code.lines.get(address, (file, line))
         number = files.setdefault(file, len(files) + 1) if file else 0
-        out.statements.append(Statement(instruction.mnemonic, operands, index + 1, (number, line)))
+        out.statements.append(Statement(instruction.mnemonic, operands, address, (number, line)))
     out.files = {number: file for file, number in files.items()}
     for name, descriptor in code.descriptors.items():
         entry = struct.unpack_from("<q", descriptor, 16)[0] + _descriptor_address(code, name)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..binary.waits import MOST_STEPS
 from ..cards import ARCHS, get_card
 from ..hip.compile.source import HipSource
 
@@ -22,8 +23,9 @@ def build_parser() -> argparse.ArgumentParser:
     """One subcommand for each thing that this installation can do."""
     parser = argparse.ArgumentParser(prog="cdna", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_run, _add_profile, _add_compile, _add_report, _add_debug, _add_coverage, _add_code_objects):
+    for add in (_add_run, _add_check, _add_profile, _add_compile, _add_report, _add_debug, _add_coverage):
         add(commands)
+    _add_code_objects(commands)
     commands.add_parser(
         "doctor",
         help="what was found of compilers and headers, and what to install",
@@ -56,6 +58,24 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("files", type=Path, nargs="+", metavar="file", help="HIP source; one of them with main()")
     run.usage = run.format_usage().removeprefix("usage: ").strip() + " [-- the program's own arguments]"
+
+
+def _add_check(commands: Any) -> None:
+    check = commands.add_parser(
+        "check",
+        help="waits and hazards on every path of every kernel; launches nothing",
+        description="Look at every path of every kernel for registers used before what loads them has come, and for "
+        "instructions too close to each other. Exit code: 0 all proven, 1 something found, 3 not all of it decided.",
+    )
+    _add_compile_options(check, default_arch=None)
+    check.add_argument("--json", type=Path, metavar="FILE", help="also write it all as JSON")
+    check.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings for code scanning")
+    check.add_argument(
+        "--steps", type=int, default=MOST_STEPS, metavar="N", help=f"how much to walk of one program ({MOST_STEPS:,})"
+    )
+    check.add_argument(
+        "files", type=Path, nargs="+", metavar="file", help=".co, .hsaco or bundle, .s, HIP source, or a Triton .py"
+    )
 
 
 def _add_profile(commands: Any) -> None:

@@ -42,7 +42,7 @@ from .versions import interface, minor_of
 _ASSEMBLY = b"\n; assembly for the emulated device\n"
 
 
-def _of_binary(code: bytes) -> AsmFile:
+def of_binary(code: bytes) -> AsmFile:
     from ..binary.elf import read
     from ..binary.statements import statements_of
 
@@ -120,7 +120,7 @@ class _Utils:
         program = self._programs.get(assembly)
         if program is None:
             text = assembly.decode()
-            asm = _of_binary(code) if has_directives(text) else parse(text)
+            asm = of_binary(code) if has_directives(text) else parse(text)
             rename_source(asm, name, source_files.get(name, ""))
             program = self._programs[assembly] = Program(asm)
         kernel = program.kernels[name]

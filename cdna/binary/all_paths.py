@@ -1,0 +1,129 @@
+"""What a program's waits and hazards are on every path of every kernel, without running any of it.
+
+Of each kernel: findings, each with the path that leads to it; what could not be decided, and why; else it is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..cards import get_card
+from ..results import ALL_INPUTS, UNDECIDED, Finding
+from . import hazards, waits
+from .asm import AsmFile, arch_in, source_line
+from .flow import Flow
+from .kernel_names import demangled
+from .waits import MOST_STEPS, Waits
+
+_STEPS_SHOWN = 6  # of a path
+_FINDINGS_SHOWN = 5  # of a kernel
+_MANY_STEPS = "a kernel too large to follow all of its loads"
+_RELATIVE = "registers named by an index while a load is under way"
+_STALE = "what was in the register before is used"
+_LATE = "what the load brings may arrive afterwards, in place of the new value"
+_TOO_EARLY = "the hardware does not wait by itself: a stale or a mixed value is used"
+
+
+@dataclass
+class KernelPaths:
+    """One kernel. instructions, loads: that some path executes."""
+
+    kernel: str
+    arch: str
+    instructions: int
+    loads: int
+    findings: list[Finding] = field(default_factory=list)  # those of certainty UNDECIDED are doubts
+    undecided: dict[str, list[str]] = field(default_factory=dict)  # reason -> where
+
+    @property
+    def verdict(self) -> str:
+        if any(one.certainty == ALL_INPUTS for one in self.findings):
+            return "named"
+        return UNDECIDED if self.undecided or self.findings else "proven"
+
+    def lines(self) -> Iterator[str]:
+        """For a person."""
+        yield f"{self.kernel} on {self.arch}: {self.verdict} ({self.instructions} instructions, {self.loads} loads)"
+        for finding in self.findings[:_FINDINGS_SHOWN]:
+            says = str(finding).removeprefix(f"{finding.kernel} on {finding.arch}: ")
+            yield from (f"  {line}" for line in says.split("\n"))
+        if more := len(self.findings) - _FINDINGS_SHOWN:
+            yield from [f"  and {more} findings more"] * (more > 0)
+        for why, places in self.undecided.items():
+            yield f"  undecided: {why}: {len(places)} times, first at {places[0]}"
+
+
+def look_at(asm: AsmFile, steps: int = MOST_STEPS) -> list[KernelPaths]:
+    """Every kernel of a program. steps: how much of it may be walked."""
+    return _Look(asm, steps).kernels()
+
+
+class _Look:
+    def __init__(self, asm: AsmFile, steps: int) -> None:
+        self.asm, self.arch = asm, arch_in(asm.target)
+        self.flow = Flow(asm)
+        self.waits = Waits(asm, self.flow, steps)
+
+    def kernels(self) -> list[KernelPaths]:
+        entries = {name: self.asm.labels[name] for name in self.asm.descriptors if name in self.asm.labels}
+        reached = {name: self.flow.reached(start) for name, start in entries.items()}
+        among: set[int] = set().union(*(instructions for instructions, _ in reached.values()))
+        found = [*self._of_waits(among), *self._of_hazards(among)]
+        return [self._kernel(name, *reached[name], found) for name in reached]
+
+    def _kernel(
+        self, name: str, reached: set[int], undecided: dict[int, str], found: Sequence[tuple[int, Finding]]
+    ) -> KernelPaths:
+        loads = sum(1 for i in reached if self.waits.accesses[i].brings)
+        mine = [finding for index, finding in found if index in reached]
+        reasons: dict[str, list[str]] = {}
+        for index, why in sorted(undecided.items()):
+            reasons.setdefault(why, []).append(self.where(index))
+        for why, places in ((_RELATIVE, self.waits.relative), (_MANY_STEPS, self.waits.unfinished)):
+            if here := [self.where(i) for i in sorted(places) if i in reached]:
+                reasons[why] = here
+        return KernelPaths(demangled(name), self.arch, len(reached), loads, mine, reasons)
+
+    def _of_waits(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
+        for one in self.waits.find(among):
+            says, consequence = waits.message(one, self.where), _STALE if one.reads else _LATE
+            yield one.index, self._finding("wait", one.index, one.load, says, consequence, path=self._path(one))
+
+    def _of_hazards(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
+        for one in hazards.find_hazards(self.asm, get_card(self.arch), self.flow):
+            if one.index in among and one.first in among:
+                says, certainty = hazards.message(one, self.where), UNDECIDED if one.doubt else ALL_INPUTS
+                yield one.index, self._finding("hazard", one.index, one.first, says, _TOO_EARLY, certainty)
+
+    def _finding(
+        self,
+        kind: str,
+        index: int,
+        other: int,
+        message: str,
+        consequence: str,
+        certainty: str = ALL_INPUTS,
+        path: tuple[str, ...] = (),
+    ) -> Finding:
+        text, place = self.place(index)
+        return Finding(
+            kind, demangled(self.flow.function_of(index)[1]), self.arch, message, text, place,
+            other_instruction=self.where(other), consequence=consequence, certainty=certainty, path=path,
+        )  # fmt: skip
+
+    def _path(self, one: waits.Unwaited) -> tuple[str, ...]:
+        """Source lines at which control went elsewhere than on, from the load to the use."""
+        steps = [f"{self.place(index)[1]} to {self.place(at)[1]}" for index, at in one.path]
+        if len(steps) > _STEPS_SHOWN:
+            half = _STEPS_SHOWN // 2
+            steps = [*steps[:half], f"{len(steps) - 2 * half} more", *steps[-half:]]
+        return tuple(steps)
+
+    def where(self, index: int) -> str:
+        text, place = self.place(index)
+        return f"`{text}` ({place})"
+
+    def place(self, index: int) -> tuple[str, str]:
+        statement = self.asm.statements[index]
+        return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
