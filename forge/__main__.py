@@ -14,6 +14,7 @@ usage: forge COMMAND ...
 
   forge eval MODE [PROBLEM]    judge a submission (eval.py): test, benchmark, leaderboard, profile
   forge judge FILES            judge many submissions: a line of JSON each, warm, several at a time
+  forge rank FILE              would the leaderboard rank it? rules, KernelGuard, tests, benchmarks, a secret run
   forge generate PROBLEM       make a submission from kernels/, or --new: one to begin from (gen_submission.py)
   forge tune PROBLEM           find the best configuration (python -m forge.tune)
   forge history [PROBLEM|RUN]  the runs that were kept
@@ -45,6 +46,12 @@ def _judge(words: list[str]) -> int:
     return main(words)
 
 
+def _rank(words: list[str]) -> int:
+    from forge.bulk.rank import main
+
+    return main(words)
+
+
 def _generate(words: list[str]) -> int:
     from forge.commands.generate import main
 
@@ -68,15 +75,18 @@ def _kept(name: str) -> Callable[[list[str]], int]:
 
 def _completion(words: list[str]) -> int:
     from forge.bulk.command import parser as of_judge
+    from forge.bulk.rank import parser as of_rank
     from forge.commands.completion import main, options_of
     from forge.tune.command import parser as of_tune
 
-    return main(words, {"tune": options_of(of_tune()), "judge": options_of(of_judge())})
+    parsers = {"tune": of_tune(), "judge": of_judge(), "rank": of_rank()}
+    return main(words, {name: options_of(one) for name, one in parsers.items()})
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "eval": _eval,
     "judge": _judge,
+    "rank": _rank,
     "generate": _generate,
     "tune": _tune,
     "history": _kept("history"),

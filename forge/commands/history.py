@@ -17,6 +17,7 @@ from forge.history import noise, popcorn
 from forge.history import report as report_
 from forge.history.compare import Side, check_pair, findings_of, lines_of
 from forge.history.document import Document, ResultError, read_result, to_json
+from forge.history.light import too_fast_there
 from forge.history.page import PageError, page_of, write_page
 from forge.history.store import Entry, History, HistoryError, sha256
 from forge.judge.plan import BAD_INPUT
@@ -393,12 +394,21 @@ def import_(argv: list[str]) -> int:
     which, file = f" {outside.number}" if outside.number else "", f", {outside.file_name}" if outside.file_name else ""
     print(f"run {number_}: submission{which} of {problem}{file}")
     print("\n".join(_outside_lines(outside)))
+    for line in _too_fast(problem, outside):
+        print(f"warning: {line}")
     submission = _entry(kept, str(number_)).submission
     if submission is None:
         print("it has no code, so it stands alone: --submission FILE says what was submitted")
         return EXIT_PASS
     print("\n".join(beside(kept, problem, submission)))
     return EXIT_PASS
+
+
+def _too_fast(problem: str, outside: popcorn.Outside) -> list[str]:
+    try:
+        return too_fast_there(find_problem(problem), outside)
+    except ProblemError:
+        return []
 
 
 def _ranking_by(problem: str) -> str:

@@ -67,6 +67,7 @@ _H200 = Peaks(
     4800.0,
     450.0,
     "NVIDIA H200 SXM data sheet, dense; NVLink 900 GB/s, both directions together",
+    50 * MIB,
 )
 
 
@@ -80,5 +81,7 @@ def peaks_of(arch: str | None) -> Peaks | None:
     if arch in CARDS:
         card = get_card(arch)
         tflops = {kind: peak for kind in ("f16", "fp8", "fp4") if (peak := card.matrix_tflops(kind))}
-        return Peaks(card.model, tflops, card.hbm_gb_s, card.links * card.link_gb_s, "cdna/cards")
+        return Peaks(
+            card.model, tflops, card.hbm_gb_s, card.links * card.link_gb_s, "cdna/cards", card.memory_side_bytes
+        )
     return _H200 if arch == "sm_90" else None

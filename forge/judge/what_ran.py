@@ -15,12 +15,11 @@ from forge.judge.plan import EvalPlan
 from forge.judge.results import LIBRARY, CaseResult, Status, TorchWork
 from forge.judge.worker_pool import RankAnswer, device_report
 from forge.task.cases import CaseSpec
-from forge.task.score import Work
+from forge.task.score import Work, too_fast
 
 MOST_SHARE = 0.5  # of a case's FLOPs: most of the work
 LEAST_SHARE, LEAST_SAMPLED = 0.9, 0.5  # that launches and torch's operations do together; as a sample scales them
 LATER_TIMES = 2  # an honest kernel's error, where what it is compared with was rounded too
-LIGHT_SLACK = 0.95  # of the speed of light: what a clock's error may hide
 # Of an output's bytes: what the host may write of them at most, or earlier calls; and of the host's, as many as
 # launches and torch's operations may read.
 MOST_HOST, MOST_KEPT, MOST_READ = 0.005, 0.5, 0.2
@@ -79,7 +78,7 @@ def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> N
         doubts.append(f"its error cannot be told: {result.accuracy.problem}")
     if result.accuracy and result.accuracy.rel_l2 == math.inf and rel_l2 != math.inf:
         doubts.append("a number that is not finite where the reference's is, or the other way round")
-    if (text := _faster_than_light(plan, result, work)) and matrix:
+    if (text := _faster_than_light(plan, result, work)) and (matrix or result.stats):
         doubts.append(text)
     if result.passed:
         result.buts += doubts
@@ -173,22 +172,13 @@ def _where(number: int, rank: int | None) -> str:
 
 
 def _faster_than_light(plan: EvalPlan, result: CaseResult, work: Work | None) -> str:
-    """Caches may be warm: then only the products take their time."""
-    if work is None or plan.problem.floors is None:
+    if plan.problem.floors is None:
         return ""
-    peaks = peaks_of(plan.device.arch)
-    tflops = peaks.tflops.get(plan.problem.floors.matrix) if peaks else None
-    light_us = work.flops / tflops * 1e-6 if work.flops and tflops else None
-    if plan.caches == "cold":
-        light_us = work.light_us
-    if plan.device.emulated:
-        found = result.modelled_time(plan.caches)
-        us, how = (found.us, "modelled") if found else (None, "")
-    else:
-        us, how = (result.stats.mean_us if result.stats else None), "measured"
-    if us is None or light_us is None or us >= LIGHT_SLACK * light_us:
-        return ""
-    return f"faster than light: {how} {us:.4g} us, and the card's peaks need {light_us:.4g} us"
+    modelled = result.modelled_time(plan.caches) if plan.device.emulated else None
+    us = modelled.us if modelled else result.stats.mean_us if result.stats else math.inf
+    peaks, kind = peaks_of(plan.device.arch), plan.problem.floors.matrix
+    text = too_fast(work, us, peaks, kind, plan.caches == "warm")
+    return f"{text} ({'modelled' if modelled else 'measured'})" if text else ""
 
 
 def _full_name(product: str) -> str:

@@ -26,6 +26,7 @@ class Peaks:
     hbm_gb_s: float
     link_gb_s: float | None  # per GPU and direction, all links together; None where nobody states it
     source: str
+    cache_bytes: int = 0  # that may hold a part of an input from the call before
 
 
 class FloorError(Exception):
@@ -101,6 +102,8 @@ def _number(name: str, value: Any) -> int | float:
 
 # ---------------------------------------------------------------- speed of light
 
+LIGHT_SLACK = 0.95  # of the least time: what a clock's error, or a printed time's rounding, may hide
+
 
 @dataclass(frozen=True)
 class Work:
@@ -132,6 +135,33 @@ def work_of(floors: Floors | None, case: Case, peaks: Peaks | None) -> Work | No
             times["link"] = link_bytes / peaks.link_gb_s * 1e-3
     bound = max(times, key=lambda name: times[name]) if times else ""
     return Work(flops, hbm_bytes, link_bytes, times.get(bound), bound)
+
+
+def too_fast(work: Work | None, us: float, peaks: Peaks | None, matrix: str, warm: bool) -> str:
+    """Why a time cannot be that of all of a case's work; "" where nothing says so. warm: caches may hold what is read,
+    as far as it fits there."""
+    if work is None or peaks is None:
+        return ""
+    read = (work.hbm_bytes or 0.0) - (peaks.cache_bytes if warm else 0)
+    parts = [
+        (read, peaks.hbm_gb_s * 1e9, "B/s", "memory gives", "data were not read"),
+        (work.link_bytes or 0.0, (peaks.link_gb_s or 0.0) * 1e9, "B/s", "links give", "data were not sent"),
+        (
+            work.flops or 0.0,
+            peaks.tflops.get(matrix, 0.0) * 1e12,
+            "FLOP/s",
+            "matrix units give",
+            "not all was computed",
+        ),
+    ]
+    for amount, peak, unit, what, so in parts:
+        if peak and us < LIGHT_SLACK * amount / peak * 1e6:
+            reached, most = amount / us * 1e-6, peak * 1e-12
+            return (
+                f"faster than light: {us:.4g} us, and the card's peaks need {amount / peak * 1e6:.4g} us: "
+                f"{reached:.3g} T{unit}, and a {peaks.gpu}'s {what} {most:.3g}: {so}"
+            )
+    return ""
 
 
 # ---------------------------------------------------------------- score
