@@ -3,7 +3,7 @@
     python lab/case_cost.py amd-moe-mxfp4 [--mode benchmark] [--cases 0,3] [--variant triton] [OPTIONS OF eval.py]
 
 Processor seconds (user and system) of the evaluator, the submission's workers, their referees, and all others (fork
-server, compilers), as /proc tells them every twentieth of a second. The last lines have each run's sum, its wall time
+server, compilers), as /proc tells them five times a second. The last lines have each run's sum, its wall time
 and the load average: on a busy machine the wall says little. --json FILE appends the numbers as a line.
 """
 
@@ -31,7 +31,7 @@ from forge.judge.results import CaseResult, Run  # noqa: E402
 from forge.task.cases import CaseSpec, case_text  # noqa: E402
 from forge.task.problem import find_problem  # noqa: E402
 
-EVERY_S = 0.05
+EVERY_S = 0.2
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

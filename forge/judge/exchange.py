@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from forge.device.pages import fresh
-from forge.judge.memory import ALIGN_BYTES, REGION_BYTES, make_memory, show
+from forge.judge.memory import ALIGN_BYTES, REGION_BYTES, make_memory, show, written_pages
 from forge.judge.messages import Malformed
 from forge.judge.output import Container, Other, Output, Part, Tensor, Value
 
@@ -183,8 +183,19 @@ class Inputs:
         return [
             (number, storage[:size])
             for number, ((start, size, _), storage) in enumerate(zip(self.places, self.storages))
-            if not same_bytes(storage[:size], memory[start : start + size])
+            if not all(same_bytes(storage[one], memory[start:][one]) for one in self.touched(storage, size))
         ]
+
+    def touched(self, storage: torch.Tensor, size: int) -> list[slice]:
+        """Where a storage's first bytes may differ from the region's: of one that shows it, the pages written to."""
+        if self.shown and is_large(storage) and not storage.data_ptr() % ALIGN_BYTES:
+            whole = size // ALIGN_BYTES
+            if (pages := written_pages(storage.data_ptr(), whole)) is not None and len(pages) < whole // 4:
+                return [
+                    *(slice(page * ALIGN_BYTES, (page + 1) * ALIGN_BYTES) for page in pages),
+                    slice(whole * ALIGN_BYTES, size),
+                ]
+        return [slice(0, size)]
 
     def number_of(self, tensor: torch.Tensor) -> int:
         """Which storage the tensor lies in; -1 for none of these."""

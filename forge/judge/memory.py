@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import ctypes
 import fcntl
@@ -58,6 +59,19 @@ def show(address: int, n_bytes: int, descriptor: int = -1, offset: int = 0) -> N
     flags = mmap.MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | (mmap.MAP_ANONYMOUS if descriptor < 0 else 0)
     if libc.mmap(address, n_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, offset) == MAP_FAILED:
         raise OSError(ctypes.get_errno(), "mmap over pages that are there")
+
+
+def written_pages(address: int, count: int) -> list[int] | None:
+    """Which of so many of this process's pages, which `show` a file, it has written to; None where nobody says.
+
+    An entry of pagemap has a bit each for a page that is there, that is swapped out, and that is a file's.
+    """
+    try:
+        with open("/proc/self/pagemap", "rb", buffering=0) as file:
+            entries = array.array("Q", os.pread(file.fileno(), 8 * count, address // mmap.PAGESIZE * 8))
+    except OSError:
+        return None
+    return [page for page, entry in enumerate(entries) if entry >> 61 in (2, 4, 6)] if len(entries) == count else None
 
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -3, -4, -8  # glibc's

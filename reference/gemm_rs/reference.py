@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from task import input_t, output_t
-from utils import match_allclose
+from utils import linear, match_allclose
 
 
 def generate_input(rank: int, world_size: int, m: int, n: int, k: int, has_bias: bool, seed: int) -> input_t:
@@ -32,7 +32,7 @@ def generate_input(rank: int, world_size: int, m: int, n: int, k: int, has_bias:
 def ref_kernel(data: input_t) -> output_t:
     """Returns bf16 [m/W, n]. Each rank adds the bias before the sum, so it counts W times."""
     a, weight, bias = data
-    partial = torch.matmul(a, weight.T)  # [m, n], rounded to bf16 before bias and sum
+    partial = linear(a, weight)  # [m, n], rounded to bf16 before bias and sum
     if bias is not None:
         partial = partial + bias
     out = partial.new_empty((partial.shape[0] // dist.get_world_size(), partial.shape[1]))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from task import input_t, output_t
-from utils import make_match_reference, mxfp4_quantize
+from utils import fp8_to_f32, make_match_reference, mxfp4_quantize
 
 NUM_HEADS = 16
 NUM_KV_HEADS = 1
@@ -154,8 +154,8 @@ def ref_kernel(data: input_t) -> output_t:
     for request in range(config["batch_size"]):
         queries = slice(starts[request], starts[request + 1])
         tokens = slice(ends[request], ends[request + 1])
-        q32 = q_fp8[queries].float()  # [queries, 16, 576]
-        kv32 = kv_fp8[tokens, 0].float()  # [tokens, 576]
+        q32 = fp8_to_f32(q_fp8[queries])  # [queries, 16, 576]
+        kv32 = fp8_to_f32(kv_fp8[tokens, 0])  # [tokens, 576]
         scores = (q32 @ kv32.T) * (q_scale * kv_scale * config["sm_scale"])  # [queries, 16, tokens]
         n, _, n_tokens = scores.shape
         if n > 1:

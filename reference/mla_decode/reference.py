@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from task import input_t, output_t
-from utils import verbose_allclose
+from utils import linear, verbose_allclose
 
 # The reference expands keys and values of every head: 64 KiB a cached token, 34 GB of the largest case. So it takes one
 # request and as many heads as expand to this many bytes. In a CPU's cache little is copied (torch's batched product
@@ -125,7 +124,7 @@ def _attend(q: torch.Tensor, latents: torch.Tensor, k_rope: torch.Tensor, up_wei
     [length, kv_lora_rank]; up_weight [heads, nope + v, kv_lora_rank]. Returns bf16 [heads, 1, v]."""
     heads, width, _ = up_weight.shape
     nope = q.size(-1) - k_rope.size(-1)
-    expanded = F.linear(latents, up_weight.flatten(0, 1)).view(-1, heads, width).transpose(0, 1)
+    expanded = linear(latents, up_weight.flatten(0, 1)).view(-1, heads, width).transpose(0, 1)
     k_nope, v = expanded.split([nope, width - nope], dim=-1)  # [heads, length, nope | v]
     k = torch.cat([k_nope, k_rope.expand(heads, -1, -1)], dim=-1)
     scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(q.size(-1))  # bf16 [heads, 1, length]
@@ -138,8 +137,8 @@ def ref_kernel(data: input_t) -> output_t:
     config, x, cache = data
     nope, rope = config.qk_nope_head_dim, config.qk_rope_head_dim
 
-    latents, length = cache(F.linear(x, config.KV_proj_down_weight))
-    q = F.linear(F.linear(x, config.Q_proj_down_weight), config.Q_proj_up_weight)
+    latents, length = cache(linear(x, config.KV_proj_down_weight))
+    q = linear(linear(x, config.Q_proj_down_weight), config.Q_proj_up_weight)
     q = q.view(x.size(0), 1, config.n_heads, nope + rope).permute(0, 2, 1, 3)  # [b, heads, 1, nope + rope]
     q_nope, q_rope = q.split([nope, rope], dim=-1)
     q = torch.cat([q_nope, _rope(q_rope, first=length - 1)], dim=-1)
@@ -153,7 +152,7 @@ def ref_kernel(data: input_t) -> output_t:
         heads = zip(q[request].split(together), up_weight.split(together), values[request].split(together))
         for q_of_heads, weight, out in heads:
             out.copy_(_attend(q_of_heads, compressed, rope_of_request, weight))
-    return F.linear(values.view(x.size(0), 1, -1), config.wo_weight), cache.get_data()
+    return linear(values.view(x.size(0), 1, -1), config.wo_weight), cache.get_data()
 
 
 def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:

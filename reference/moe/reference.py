@@ -6,11 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from task import input_t, output_t
-from utils import make_match_reference
+from utils import linear, make_match_reference
 
-# Multiply-adds from which a product is taken in fp32 on a CPU, whose own fp16 product of a transposed
-# weight runs at 0.7 GFLOP/s: hours for the larger cases.
-SLOW_FP16_MACS = 1 << 26
 # Between the logits of the last expert chosen and the first that is not. Rounding to fp16 moves each by half of 2^-8
 # below 8, a sum in another order by as much again, and the scores' own rounding by 2^-11 of themselves.
 ROUTER_MARGIN = 2**-6
@@ -79,19 +76,10 @@ def settle(data: input_t) -> input_t:
     return data
 
 
-def _linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """x [..., in] @ weight [out, in] transposed, accumulated in fp32 or wider, rounded to fp16 once."""
-    # where the numbers lie, not x.device: an emulated GPU's tensors are in CPU memory
-    on_cpu = x.untyped_storage().device.type == "cpu"
-    if on_cpu and x.numel() * weight.size(0) >= SLOW_FP16_MACS:
-        return F.linear(x.float(), weight.float()).half()
-    return F.linear(x, weight)
-
-
 def _expert(x: torch.Tensor, weights: dict[str, torch.Tensor], name: str) -> torch.Tensor:
     """SwiGLU: (silu(x @ gate) * (x @ up)) @ down, each step rounded to fp16. x, result: [..., d_hidden]."""
     gate, up, down = (weights[f"{name}.{i}.weight"].t() for i in range(3))  # (out, in)
-    return _linear(F.silu(_linear(x, gate)) * _linear(x, up), down)
+    return linear(F.silu(linear(x, gate)) * linear(x, up), down)
 
 
 @torch.no_grad()
@@ -102,7 +90,7 @@ def ref_kernel(data: input_t) -> output_t:
     top_k = config["n_experts_per_token"]
     tokens = x.view(-1, x.shape[-1])  # [tokens, d_hidden]
 
-    scores = _linear(x, weights["router.weight"]).softmax(dim=-1)  # fp16 [batch_size, seq_len, experts]
+    scores = linear(x, weights["router.weight"]).softmax(dim=-1)  # fp16 [batch_size, seq_len, experts]
     top_scores, top_experts = torch.topk(scores, k=top_k, dim=-1, sorted=False)
     chosen = top_experts.view(-1)  # [tokens * top_k]
     by_expert = chosen.argsort()

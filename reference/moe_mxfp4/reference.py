@@ -17,7 +17,15 @@ import torch
 import torch.nn.functional as F
 
 from task import input_t, output_t
-from utils import make_match_reference, mxfp4_dequantize, mxfp4_quantize, shuffle_scale, shuffle_weight
+from utils import (
+    MX_BLOCK,
+    make_match_reference,
+    mxfp4_dequantize,
+    mxfp4_quantize,
+    on_host,
+    shuffle_scale,
+    shuffle_weight,
+)
 
 PAD_ALIGN = 256  # aiter's kernels want both widths of the weights in multiples of this
 REDRAWN = 8  # of the routed experts that tokens choose one in so many gets other weights, where not all are drawn anew
@@ -61,9 +69,21 @@ def generate_input(
     router_weight = normal(nroutedexperts, dhidden) / math.sqrt(dhidden)
     topk_weights, topk_ids = _route(hidden_states, router_weight, nexpertspertoken, nsharedexperts)
 
-    # div_ in place: the largest case draws 1.9 GB at once, since a GPU's generator cannot draw it in pieces
-    gate_up = _quantize_weight(normal(experts, 2 * padded_expert, padded_hidden).div_(math.sqrt(dhidden)))
-    down = _quantize_weight(normal(experts, padded_hidden, padded_expert).div_(math.sqrt(dexpert)))
+    # The largest case draws 1.9 GB at once, since a GPU's generator cannot draw it in pieces. A CPU's draws the same
+    # numbers expert by expert, which stay in its cache until they are quantised.
+    at_once = 1 if on_host(hidden_states) else experts
+
+    def drawn(rows: int, columns: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        codes = torch.empty((experts, rows, columns // 2), device="cuda", dtype=torch.uint8)
+        scales = torch.empty((experts * rows, columns // MX_BLOCK), device="cuda", dtype=torch.uint8)
+        for there in zip(codes.split(at_once), scales.split(at_once * rows)):
+            now = _quantize_weight(normal(len(there[0]), rows, columns).div_(math.sqrt(width)))
+            for one, made in zip(there, now):
+                one.copy_(made.view(torch.uint8))
+        return codes.view(torch.float4_e2m1fn_x2), scales.view(torch.float8_e8m0fnu)
+
+    gate_up = drawn(2 * padded_expert, padded_hidden, dhidden)
+    down = drawn(padded_hidden, padded_expert, dexpert)
 
     config = {
         "d_hidden": dhidden,

@@ -108,6 +108,23 @@ def test_a_large_input_is_shown_and_not_copied(regions: tuple[Region, Region], l
     assert second[0] is first[0] and bool((first[0] == 2).all()) and not inputs.changed()
 
 
+@pytest.mark.parametrize("place", [0, 33 * MIB + 5, 64 * MIB - 1, 64 * MIB + 2])
+def test_of_a_large_input_the_pages_that_were_written_to_are_compared(
+    place: int, regions: tuple[Region, Region], large: None
+) -> None:
+    inputs = Inputs(regions[0])
+    shown = inputs.read(write_input(large_input(1), regions[0]))[0]
+    assert shown.sum() == 64 * MIB + 3 and not inputs.changed()  # all of it was read
+    shown[place] = 1
+    assert not inputs.changed()  # to what was there
+    shown[place] = 9
+    assert [number for number, _ in inputs.changed()] == [0]
+    compared = sum(one.stop - one.start for one in inputs.touched(inputs.storages[0], len(shown)))
+    assert compared < MIB
+    shown[:] = 1
+    assert not inputs.changed()
+
+
 def test_what_was_shown_does_not_become_the_next_input(regions: tuple[Region, Region], large: None) -> None:
     """An old pointer must not lead to new data: nor does it on a GPU."""
     old = Inputs(regions[0])

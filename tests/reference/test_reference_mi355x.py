@@ -213,6 +213,15 @@ def test_mixed_mla_is_causal_attention_in_fp8(qseqlen: int) -> None:
         assert relative_error(out[row], wanted) < 3e-3, f"{row=}"
 
 
+def test_weights_are_the_same_drawn_in_pieces_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU draws them, whose inputs a CPU's must have."""
+    pieces = generate(moe_mxfp4, MOE)
+    monkeypatch.setattr(moe_mxfp4, "on_host", lambda x: False)
+    at_once = generate(moe_mxfp4, MOE)
+    for one, other in zip(pieces[:-1], at_once[:-1]):
+        assert one.shape == other.shape and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+
+
 @pytest.mark.parametrize("sizes", [{}, {"dhidden": 320, "dexpert": 96}])
 def test_moe_mxfp4_adds_the_experts_a_token_chose(sizes: dict[str, int]) -> None:
     data = generate(moe_mxfp4, MOE | sizes)

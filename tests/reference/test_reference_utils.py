@@ -183,3 +183,40 @@ def test_quantising_a_fake_tensor_takes_one_piece(monkeypatch: pytest.MonkeyPatc
         codes, scales = utils.mxfp4_quantize(torch.empty(8, 32))
     assert pieces == [2, 2, 2, 2, 8]
     assert (codes.shape, scales.shape) == ((8, 16), (8, 1))
+
+
+@pytest.mark.parametrize("ties", ["even", "away"])
+@pytest.mark.parametrize("bump_at", [1.5, 1.75])
+def test_bf16_quantises_on_a_cpu_as_its_fp32_does(bump_at: float, ties: str) -> None:
+    """Each number of seven binades below a block's largest, about each boundary, and what has no plain exponent."""
+    every = torch.arange(1 << 15, dtype=torch.int16).view(torch.bfloat16)
+    exponents = (*range(-126, -112), -64, -1, 0, 1, 64, *range(120, 128))
+    for top in (2.0**e * m for e in exponents for m in (1, 1.4921875, 1.5, 1.7421875, 1.75, 1.9921875)):
+        below = every[(every <= top) & (every >= top * 2**-7)]
+        values = torch.cat([below, -below, torch.zeros(-2 * len(below) % 31, dtype=torch.bfloat16)]).view(-1, 31)
+        blocks = torch.cat([values, torch.full((len(values), 1), top, dtype=torch.bfloat16)], dim=1)
+        got, wanted = (utils.mxfp4_quantize(one, bump_at, ties) for one in (blocks, blocks.float()))
+        assert all(torch.equal(mine, theirs) for mine, theirs in zip(got, wanted)), top
+    odd = (
+        torch.randn(8, 64, dtype=torch.bfloat16) * torch.tensor([1, 0, 1e-38, 1e-40, 1, 1, 1, 1e38])[:, None].bfloat16()
+    )
+    odd[4, 3], odd[5, 4], odd[6, 5] = math.inf, math.nan, -math.inf
+    got, wanted = (utils.mxfp4_quantize(one, bump_at, ties) for one in (odd, odd.float()))
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(got, wanted))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
+)
+def test_fp8_looked_up_is_fp8_converted(dtype: torch.dtype) -> None:
+    every = torch.arange(256, dtype=torch.uint8).repeat(3)[torch.randperm(768)].view(dtype)
+    for x in (every.view(3, 256), every.view(3, 256).T, every.view(2, 3, 128), every[1:], every.view(3, 256)[:, 1:]):
+        got, wanted = utils.fp8_to_f32(x), x.float()
+        assert got.stride() == wanted.stride() and torch.equal(got.view(torch.int32), wanted.view(torch.int32))
+
+
+def test_large_16_bit_products_are_rounded_once_on_a_cpu() -> None:
+    x, weight = torch.randn(300, 700, dtype=torch.bfloat16), torch.randn(400, 700, dtype=torch.bfloat16)
+    assert x.numel() * len(weight) >= utils.SLOW_MACS
+    wanted = x.double() @ weight.double().T
+    assert ((utils.linear(x, weight).double() - wanted).abs() <= wanted.abs() * 2**-8 + 1e-4).all()
