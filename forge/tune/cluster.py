@@ -51,7 +51,7 @@ def cluster(address: str | None, workers: int) -> Iterator[Cluster]:
         if address is None:
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers inherit it: Ctrl-C is this process's
             try:
-                own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+                own = LocalCluster(workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
             finally:
                 signal.signal(signal.SIGINT, before)
         client = Client(own or address, timeout=CONNECT_S)

@@ -91,7 +91,7 @@ hip = ctypes.CDLL("libamdhip64.so")
 def fill(x, through: tl.constexpr):
     if through:
         x = tl.load(x)
-    tl.store(x.to(tl.pointer_type(tl.int32)) + tl.arange(0, 64), 7)
+    tl.store(x.to(tl.int64).to(tl.pointer_type(tl.int32)) + tl.arange(0, 64), 7)  # a low address is an int32
 
 def zeros(n=64, **options):
     return torch.zeros(n, dtype=torch.int32, **options)

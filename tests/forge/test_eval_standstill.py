@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from forge.commands.eval import main
+from forge.commands.run import fill
 from forge.judge import standstill
+from forge.judge.fork_server import ForkServers
 from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, REFERENCE, TASK, write_problem
 
 pytestmark = pytest.mark.long
@@ -46,10 +51,17 @@ STUCK = {
 }
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[ForkServers]:
+    with contextlib.closing(ForkServers()) as kept:
+        yield kept
+
+
 @pytest.fixture
-def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: ForkServers) -> Any:
     """The results of a submission, judged by a process that has little patience."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("forge.commands.eval.fill", functools.partial(fill, servers=servers))
     monkeypatch.delenv("POPCORN_FD", raising=False)
     for name, value in {"BUSY_S": 0.8, "ASLEEP_S": 8.0, "LOOK_S": 0.2}.items():
         monkeypatch.setattr(standstill, name, value)
@@ -152,6 +164,7 @@ IN_A_POOL, THINKS = "pool.submit(judged, 3).result()", "judged(3, 2.5)"
 OWN_TASK = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("call", ["judged(3)", IN_A_POOL])
 @pytest.mark.parametrize("source", STUCK, ids=["in a loop", "at its import", "asleep"])
 def test_what_gets_nowhere_in_a_folders_own_eval_is_ended_and_named(source: str, call: str, judged: Any) -> None:
@@ -162,10 +175,9 @@ def test_what_gets_nowhere_in_a_folders_own_eval_is_ended_and_named(source: str,
     assert re.search(why, first["message"]), first
 
 
-@pytest.mark.parametrize("call", [IN_A_POOL, THINKS])
-def test_what_works_on_in_a_folders_own_eval_is_not_ended(call: str, judged: Any) -> None:
-    works = WORKS.replace("custom_kernel(x):", "double(x):\n    value, x = x, torch.zeros(4 + bool(ONE))")
-    for one in (0, 1):
-        source = works.replace("ONE", str(one)).replace("return x * 2", "return value * 2")
-        (case,) = judged(source, "--cases", "0", task=OWN_TASK, own=OWN.replace("CALL", call))["cases"]
-        assert case["status"] == "pass", case
+@pytest.mark.parametrize("call, launches", [(IN_A_POOL, True), (THINKS, False)])
+def test_what_works_on_in_a_folders_own_eval_is_not_ended(call: str, launches: bool, judged: Any) -> None:
+    works = WORKS.replace("custom_kernel(x):", f"double(x):\n    value, x = x, torch.zeros({4 + launches})")
+    source = works.replace("return x * 2", "return value * 2")
+    (case,) = judged(source, "--cases", "0", task=OWN_TASK, own=OWN.replace("CALL", call))["cases"]
+    assert case["status"] == "pass", case

@@ -9,6 +9,7 @@ import ctypes.util
 import functools
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -209,7 +210,9 @@ def _make_gpu_tensors_on_host() -> None:
     for name in ("empty.memory_format", "empty_strided"):
         packet, _, overload = name.partition(".")
         operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        operators.library_impl_as_named(_factories, name, functools.partial(_on_host, operation), "CUDA")
+        with warnings.catch_warnings():  # that it replaces one, which older releases of torch say
+            warnings.simplefilter("ignore")
+            operators.library_impl_as_named(_factories, name, functools.partial(_on_host, operation), "CUDA")
 
 
 def _on_host(operation: Any, *args: Any, device: Any = None, pin_memory: Any = None, **kwargs: Any) -> Any:
