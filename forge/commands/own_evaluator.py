@@ -32,13 +32,14 @@ from forge.device.hook import CALLS, STACKS
 from forge.device.report import CaseReport, KernelReport, ModelledTimes, added
 from forge.generate.submission import KERNEL
 from forge.judge.evaluate import HANGS_BEFORE_STOP, Judge, Listener, keeps_builds, run_environment
-from forge.judge.memory import oom_kills
+from forge.judge.memory import free_memory, oom_kills
 from forge.judge.messages import WHERE, Called, Malformed, Ready, decoder
 from forge.judge.plan import EvalPlan
 from forge.judge.process_tree import descendants
 from forge.judge.processes import CHUNK_BYTES, Tail, describe_exit, end_all, stacks_of
-from forge.judge.results import CaseResult, Run, Status
+from forge.judge.results import CaseResult, Fault, Run, Status
 from forge.judge.standstill import STOPS, WAITS_ANYWAY, Standstill
+from forge.judge.takings import Takings
 from forge.judge.user_places import with_author_places
 from forge.judge.what_ran import look, merged
 from forge.judge.worker_pool import RankAnswer
@@ -64,6 +65,7 @@ os.execv(sys.executable, [sys.executable, "-u", *sys.argv[3:]])
 CRASH_MARK = b"Fatal Python error:"
 CRASH_PATIENCE_S, STACK_PATIENCE_S, CALL_PATIENCE_S, OOM_PATIENCE_S = 2.0, 1.0, 10.0, 60.0
 MOST_CALL_BYTES = 64 << 20
+MOST_OF_FREE_MEMORY = 0.75  # for the eval.py and all below it: it makes inputs itself, of whatever size
 COUNTS = ("uncounted", "trials", "timed_itself", "flops")  # of a report
 JUDGED = (Status.PASS, Status.FAIL, Status.ERROR)  # by our judge, of cases that the eval.py gets as well
 NOT_REACHED = "eval.py did not come to it"
@@ -135,6 +137,9 @@ class _Process:
         self.plan, self.folder, self.heard, self.tail = plan, workspace.folder, heard, Tail()
         self.oom_kills, self.crashed_at = oom_kills(), math.inf
         self.told, self.stood_still = 0, False  # told: so many bytes and calls
+        most = free_memory() * MOST_OF_FREE_MEMORY
+        self.takings = Takings(self.pids, int(most) if math.isfinite(most) else None, workspace.root)
+        self.fault: Fault = ""
         self.below: dict[int, _Below] = {}
         self.standstill = None if plan.limit_asked else Standstill(lambda _: plan.device.turns_of(self.pids()))
         self.log_fd, writer = os.pipe()
@@ -202,6 +207,9 @@ class _Process:
                     return Status.NOT_RUN, "not judged: memory ran out, and the system ended a process of eval.py's"
                 if ended is not None and not ready:
                     return _ending(ended)
+                too_much, self.fault = self.takings.too_much()
+                if too_much:
+                    return Status.CRASH, f"{too_much} in eval.py"
                 if now - self.crashed_at > CRASH_PATIENCE_S and not ready:
                     return Status.CRASH, "a process of the submission died"
                 if now - log.since > self.plan.limit_s:
@@ -334,7 +342,8 @@ class _Evaluation:
         if status is not Status.PASS and blamed is not None:
             place = tail.stack_place(ended.folder)
             text = message + (f" ({place})" if place else "") + f"; {WAITS_ANYWAY}" * ended.stood_still
-            log.tell(blamed, CaseResult(blamed.index, blamed.spec, status, text, last_words=tail.last_words()))
+            words = tail.last_words()
+            log.tell(blamed, CaseResult(blamed.index, blamed.spec, status, text, last_words=words, fault=ended.fault))
         elif status is not Status.PASS and not log.open and all(case.passed for case in others):
             self.run.notes.append(message)
             self.run.broken = CaseResult(-1, "", status, message, last_words=tail.last_words())

@@ -16,14 +16,14 @@ from forge.device import DeviceError
 from forge.device.base import Fingerprint
 from forge.device.report import CaseReport, DeviceReport
 from forge.judge import messages
-from forge.judge.confinement import task_count
 from forge.judge.fork_server import SUBMISSIONS, ForkServer
-from forge.judge.memory import MOST_TAKEN_BYTES, MOST_TAKEN_INPUTS, MemoryWatch, oom_kills
+from forge.judge.memory import MOST_TAKEN_BYTES, MOST_TAKEN_INPUTS, oom_kills
 from forge.judge.process_tree import descendants
-from forge.judge.processes import Event, WorkerProcess, end_all, free_bytes, free_port, wait_for_events, written_bytes
+from forge.judge.processes import Event, WorkerProcess, end_all, free_port, wait_for_events
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Fault, Status
 from forge.judge.standstill import WAITS_ANYWAY, Rank, Standstill
+from forge.judge.takings import Takings
 from forge.task.problem import ProblemError
 
 TICK_S = 0.1
@@ -31,8 +31,6 @@ LOADING_S = 300.0  # for a worker to import torch and reference.py, on a machine
 # How long other ranks may still report once one has broken off (the first cause may come second), and once one has a
 # wrong output, when all are near their end, or has lost another, whose end is the cause.
 AFTER_ERROR_S, AFTER_FAIL_S = 0.5, 5.0
-MAX_PROCESSES = 1000  # below one evaluation; a parallel compiler starts hundreds
-MAX_WRITTEN_BYTES = 16 << 30  # to disks, from one answer to the next: what a submission builds is smaller
 PORT_ATTEMPTS = 5
 
 # Texts of errors that say no more than that another rank is gone.
@@ -232,10 +230,9 @@ class WorkerPool:
         ours = kind is messages.Ready
         deadline, patience_ends = started + (LOADING_S if ours else limit_s), math.inf
         answers: dict[WorkerProcess, RankAnswer[A]] = {}
-        tasks, free = task_count(), free_bytes()
         standstill = None if self.turns_of is None else Standstill(self.turns_of)
         most = MOST_TAKEN_BYTES * len(workers) + MOST_TAKEN_INPUTS * self.input_bytes
-        memory = MemoryWatch(self.submissions, most) if self.kind == SUBMISSIONS else None
+        takings = Takings(self.submissions, most if self.kind == SUBMISSIONS else None, workers[0].folder.parent)
         while len(answers) < len(workers):
             now = time.monotonic()
             for event in wait_for_events(workers, min(TICK_S, max(min(deadline, patience_ends) - now, 0))):
@@ -251,14 +248,7 @@ class WorkerPool:
                 ours, deadline = False, now + limit_s
             if waiting:
                 self.progress(_phase_text(waiting), now - started)
-            too_much = ""
-            fault: Fault = ""
-            if task_count() - tasks > MAX_PROCESSES and len(descendants(os.getpid())) > MAX_PROCESSES:
-                too_much = f"it started more than {MAX_PROCESSES} processes"
-            elif free - free_bytes() > MAX_WRITTEN_BYTES < written_bytes(os.getpid(), workers[0].folder.parent):
-                too_much = f"it wrote more than {MAX_WRITTEN_BYTES >> 30} GiB to disk"
-            elif memory is not None and memory.is_over():
-                too_much, fault = f"it took more than {most / 2**30:.3g} GiB of memory", "memory"
+            too_much, fault = takings.too_much()
             if too_much:
                 for worker in waiting:
                     text = f"{too_much} in {worker.phase}"

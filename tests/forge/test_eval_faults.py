@@ -20,7 +20,7 @@ import pytest
 from forge.commands.view import Console, View
 from forge.console import CONTROL
 from forge.generate.submission import MOST_BYTES
-from forge.judge import messages, worker_pool
+from forge.judge import messages, takings, worker_pool
 from forge.judge.channel import FrameReader, open_channel, worker_end
 from forge.judge.processes import WorkerProcess, written_bytes
 from forge.judge.results import CaseResult, Status
@@ -256,10 +256,10 @@ def test_a_submission_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: 
         phase, rank, folder = "custom_kernel", None, tmp_path
         tail = type("Tail", (), {"last_words": lambda self: []})()
 
-    free = iter([worker_pool.MAX_WRITTEN_BYTES * 2] + [0] * 100)
-    monkeypatch.setattr(worker_pool, "free_bytes", lambda: next(free))
+    free = iter([takings.MAX_WRITTEN_BYTES * 2] + [0] * 100)
+    monkeypatch.setattr(takings, "free_bytes", lambda: next(free))
     monkeypatch.setattr(worker_pool, "wait_for_events", lambda *_: [])
-    monkeypatch.setattr(worker_pool, "written_bytes", lambda *_: worker_pool.MAX_WRITTEN_BYTES + 1)
+    monkeypatch.setattr(takings, "written_bytes", lambda *_: takings.MAX_WRITTEN_BYTES + 1)
     waiting: Any = Waiting()
     (answer,) = empty_pool()._gather(worker_pool.messages.Called, [waiting])
     assert "wrote more than 16 GiB to disk" in answer.message

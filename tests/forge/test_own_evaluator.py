@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -14,7 +15,7 @@ import yaml
 
 from forge.judge.referee import reference_in
 from forge.task.problem import find_problem
-from tests.support.evaltools import RIGHT, ROOT, TASK, judge, statuses, write_problem
+from tests.support.evaltools import RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
 
 pytestmark = pytest.mark.long
 
@@ -223,6 +224,40 @@ def test_one_case_that_ends_the_eval_costs_no_other(tmp_path: Path) -> None:
     done, result = judge(tmp_path, source, "test", "--timeout", str(limit_s), problem=problem)
     assert statuses(result) == ["crash", "timeout", "pass"], done.stdout
     assert "submission.py:" in result["cases"][1]["message"] and "in halve" in result["cases"][1]["message"]
+
+
+TAKES = """
+import os, time, torch
+def double(x):
+    if len(x) == 5 and os.fork() == 0:
+        os.setsid()
+        taken = bytearray(os.urandom(1 << 20) * 1200)
+        time.sleep(600)
+    if len(x) == 5:
+        time.sleep(60)
+    return x * 2
+def halve(x):
+    return x / 2
+"""
+BOUNDED = """
+import sys
+sys.path.insert(0, ROOT)
+from forge.commands import own_evaluator
+own_evaluator.free_memory = lambda: 1600 << 20
+from forge.commands.eval import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_what_takes_too_much_memory_below_a_folders_own_eval_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "submission.py").write_text(TAKES)
+    (tmp_path / "bounded.py").write_text(BOUNDED.replace("ROOT", repr(str(ROOT))))
+    words = ("test", other(tmp_path), "--device", "gfx942", "--json", "out.json", "--no-history", "--timeout", "50")
+    done = run_command(*words, cwd=tmp_path, script=tmp_path / "bounded.py")
+    cases = json.loads((tmp_path / "out.json").read_text())["cases"]
+    assert done.returncode == 1 and [one["status"] for one in cases] == ["pass", "crash", "pass"], done.stdout
+    assert cases[1]["message"].startswith("it took more than 1.17 GiB of memory in eval.py"), cases[1]
+    assert cases[1]["fault"] == "memory"
 
 
 def test_times_of_all_functions_add_up(tmp_path: Path) -> None:
