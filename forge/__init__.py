@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from forge.bulk.judge import Judge as Judge
     from forge.bulk.judge import judge as judge
     from forge.bulk.judge import problems as problems
+    from forge.bulk.reward import Reward as Reward
     from forge.bulk.verdict import BadRequest as BadRequest
     from forge.bulk.verdict import ForgeError as ForgeError
     from forge.bulk.verdict import MachineError as MachineError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from forge.bulk.verdict import read_verdict as read_verdict
 
 OFFERED = dict.fromkeys(("Judge", "problems"), "forge.bulk.judge")
+OFFERED |= {"Reward": "forge.bulk.reward"}
 OFFERED |= dict.fromkeys(("BadRequest", "ForgeError", "MachineError"), "forge.bulk.verdict")
 OFFERED |= dict.fromkeys(("Request", "Verdict", "read_verdict"), "forge.bulk.verdict")
 

@@ -72,6 +72,12 @@ def parser() -> Parser:
     p.add_argument(
         "--out", type=Path, metavar="FILE", help="append verdicts to FILE; what is there already is not judged again"
     )
+    p.add_argument(
+        "--baseline",
+        default="",
+        metavar="NAME",
+        help="benchmarks: a file, or a variant as --against of eval.py takes it, whose times the reward is beside",
+    )
     for action in eval_parser()._actions:
         if PASSED_ON & set(action.option_strings):
             p._add_action(action)
@@ -213,7 +219,7 @@ def _main(args: argparse.Namespace) -> int:
     console, started = Console(stderr=True), time.monotonic()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(Journal(args.out)) if args.out else None
-        judge = stack.enter_context(Judge(args.workers, options=options, **asked))
+        judge = stack.enter_context(Judge(args.workers, options=options, baseline=args.baseline, **asked))
         run = Run(judge, journal, console)
         bar = stack.enter_context(progress_on(console))
         task = bar.add_task("starting", total=len(args.files) or None)

@@ -5,6 +5,7 @@ What is asked of them is text: nothing of a submission is imported or run in thi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -131,7 +132,8 @@ class Slot:
 class Judge:
     """Context manager: `workers` processes that judge, warm from one submission to the next. For one thread.
 
-    options: words for eval.py, as ["--seed", "7"]; the others: what is asked of a submission that does not say it."""
+    options: words for eval.py, as ["--seed", "7"]; baseline: a file or a variant whose time benchmarks are compared
+    with; the others: what is asked of a submission that does not say it."""
 
     def __init__(
         self,
@@ -142,11 +144,13 @@ class Judge:
         cases: str = "all",
         device: str = "auto",
         options: Sequence[str] = (),
+        baseline: str | Path = "",
     ) -> None:
         if workers < 1:
             raise BadRequest(f"workers={workers}: at least 1")
         self.asked = {"problem": str(problem), "mode": mode, "cases": cases, "device": device}
         self.options = list(options)
+        self.baseline = slot.Baseline(str(baseline), _digest(Path(baseline)) if baseline else "")
         self.slots = [Slot() for _ in range(workers)]
         self.waiting: deque[tuple[slot.Order, int]] = deque()  # with how often each was tried
         self.done: deque[Verdict] = deque()  # without a process
@@ -219,9 +223,10 @@ class Judge:
         if request.file is not None:
             if not os.path.exists(request.file):
                 raise BadRequest(f"{request.file}: no such file")
-            return slot.Order(request, read_source(Path(request.file)), request.file, self.options)
+            return slot.Order(request, read_source(Path(request.file)), request.file, self.options, self.baseline)
         source = (request.source or "").encode(errors="surrogateescape")
-        return slot.Order(msgspec.structs.replace(request, source=None), source, "submission.py", self.options)
+        request = msgspec.structs.replace(request, source=None)
+        return slot.Order(request, source, "submission.py", self.options, self.baseline)
 
     def add(self, order: slot.Order) -> None:
         self.waiting.append((order, 0))
@@ -264,6 +269,10 @@ class Judge:
             return
         error = MachineError(f"the process that judges it was lost {tried} times: {how}")
         self.done.append(refused(order.request, error, order.key))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def or_raise(verdict: Verdict) -> Verdict:

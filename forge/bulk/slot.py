@@ -7,6 +7,7 @@ which a run changes for its workers, are put back after each. No submission's te
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -20,13 +21,16 @@ from multiprocessing.connection import Connection
 import msgspec
 from msgspec import Struct
 
+from forge.bulk.reward import speedup_of, times_of
 from forge.bulk.verdict import Request, Verdict, refused, verdict_of
+from forge.commands.against import other_named
 from forge.commands.jsonfile import document_of
 from forge.commands.planning import eval_parser, make_plan
 from forge.commands.run import exit_code_of, fill, new_run, with_hint
 from forge.console import UsageError, end_on_signals
 from forge.device import DeviceError
 from forge.judge.fork_server import ForkServers
+from forge.judge.plan import EvalPlan
 from forge.judge.process_tree import adopt_orphans
 from forge.judge.results import CaseResult
 from forge.judge.worker_pool import TaskError
@@ -35,17 +39,24 @@ from forge.task.cases import CaseSpec
 TELLS_EVERY_S = 0.5
 
 
+class Baseline(Struct, frozen=True):
+    name: str = ""  # as --against has it
+    digest: str = ""  # of a file
+
+
 class Order(Struct, frozen=True, tag=True):
     request: Request
     source: bytes
     name: str  # of the source, for people
     options: list[str]  # of eval.py
+    baseline: Baseline = Baseline()
 
     @property
     def key(self) -> str:
         """The same for what is judged alike: the text, and all that is asked of it."""
         one = self.request
-        asked = json.dumps([one.problem, one.mode, one.cases, one.device, *self.options])
+        beside = [self.baseline.name, self.baseline.digest] if self.baseline.name else []
+        asked = json.dumps([one.problem, one.mode, one.cases, one.device, *self.options, *beside])
         return hashlib.sha256(asked.encode() + b"\0" + self.source).hexdigest()
 
 
@@ -115,11 +126,35 @@ def judge(order: Order, teller: Teller, servers: ForkServers) -> Verdict:
         except TaskError as error:
             raise with_hint(error, plan) from None
         exit_code = exit_code_of(run, run.passed, run.doubted, args.strict, args.trust)
-        return verdict_of(request, document_of(plan, run, exit_code, ["eval.py", *words]), key)
+        checked = getattr(plan.device, "checks", "") not in ("", "report:none")
+        verdict = verdict_of(request, document_of(plan, run, exit_code, ["eval.py", *words]), key, checked)
+        beside = order.baseline.name and own_eval is None
+        return with_speedup(verdict, plan, order.baseline, teller, servers) if beside else verdict
     except (Exception, SystemExit) as error:
         if not isinstance(error, (DeviceError, TaskError)):
             traceback.print_exc()  # whoever started this process keeps the end of it
         return refused(request, error, key, time.monotonic() - started)
+
+
+_baselines: dict[tuple[str, ...], dict[str, float]] = {}  # times by case
+
+
+def with_speedup(verdict: Verdict, plan: EvalPlan, baseline: Baseline, teller: Teller, servers: ForkServers) -> Verdict:
+    """Beside the baseline's times on the same cases, which are got once, for the first submission that has some."""
+    mine = times_of(verdict.report)
+    if verdict.reward is None or not mine:
+        return verdict
+    key = (baseline.name, baseline.digest, str(plan.problem.directory), plan.mode, plan.device.name, *mine)
+    if key not in _baselines:
+        theirs = dataclasses.replace(plan, submission=other_named(plan, baseline.name).submission)
+        run = new_run(theirs, None)
+        fill(run, theirs, None, teller, servers)
+        _baselines[key] = times_of(document_of(theirs, run, 0, [])) if run.passed else {}
+        if not _baselines[key]:
+            raise UsageError(f"baseline {baseline.name}: has no times here: {run.verdict}")
+    speedup = msgspec.structs.replace(verdict.reward.speedup, value=speedup_of(mine, _baselines[key]))
+    reward = msgspec.structs.replace(verdict.reward, speedup=speedup, baseline=baseline.name)
+    return msgspec.structs.replace(verdict, reward=reward)
 
 
 def serve(fd: int) -> None:

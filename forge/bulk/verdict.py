@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from forge.bulk.reward import Reward, reward_of
 from forge.commands.outcome import Blame, Outcome, cause_of
 from forge.generate.submission import SubmissionError
 from forge.history.document import Document, Mode, finite
@@ -52,16 +53,22 @@ class Verdict(Struct, frozen=True, kw_only=True):
     device: str = ""
     key: str = ""  # the same for what is judged alike
     elapsed_s: float = 0.0
-    report: Document | None = None  # None where nothing was judged
+    reward: Reward | None = None  # in steps; None where nothing was judged, as the report
+    report: Document | None = None
 
     @property
     def passed(self) -> bool:
         """Without a doubt."""
         return self.status == "passed"
 
+    @property
+    def total_reward(self) -> float:
+        """What docs/reward.md recommends to make of the steps."""
+        return self.reward.total(self.status) if self.reward else 0.0
 
-def verdict_of(request: Request, report: Document, key: str) -> Verdict:
-    """report: with the exit code of a strict run."""
+
+def verdict_of(request: Request, report: Document, key: str, checked: bool) -> Verdict:
+    """report: with the exit code of a strict run; checked: whether the device looked for faults."""
     cause = cause_of(report)
     return Verdict(
         id=request.id,
@@ -74,6 +81,7 @@ def verdict_of(request: Request, report: Document, key: str) -> Verdict:
         device=report.device.name,
         key=key,
         elapsed_s=report.elapsed_s,
+        reward=reward_of(report, cause.status, checked),
         report=report,
     )
 

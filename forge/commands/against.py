@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import hashlib
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from msgspec import structs
 from rich.text import Text
@@ -14,13 +16,15 @@ from rich.text import Text
 from forge.commands import jsonfile, texts
 from forge.commands.profile_pair import pair_lines
 from forge.commands.view import STATUS_WIDTH, STYLES, Console, View, verdict_style
-from forge.console import number
+from forge.console import UsageError, number
 from forge.device.report import Caches
+from forge.generate.submission import KERNEL, read_submission
 from forge.history.document import Against, Document
 from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run, Status
 from forge.task.cases import CaseSpec, case_text
+from forge.task.problem import own_entry
 from forge.task.score import geometric_mean
 
 # The problem's own reference as a submission: what a user starts from.
@@ -36,6 +40,24 @@ class Other:
 
     name: str  # as it was named
     submission: bytes
+
+
+def other_named(plan: EvalPlan, name: str) -> Other:
+    """Another submission for the plan's problem: 'reference', a file, or a variant of kernels/."""
+    if name == "reference":
+        return Other(name, REFERENCE_SUBMISSION)
+    if name.endswith(".py") or os.sep in name or Path(name).is_file():
+        if not Path(name).exists():  # read_submission would send the user to --submission
+            raise UsageError(f"{name}: no such file")
+        return Other(name, read_submission(Path(name), KERNEL))
+    from forge.generate.pysource import GenerationError
+    from forge.generate.render import also_for, generate  # imports more than judging needs
+
+    entry = own_entry(plan.problem) or plan.problem
+    try:
+        return Other(name, generate(entry, name, also=also_for(entry, name, plan.device.arch)).text.encode())
+    except GenerationError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 # How many times as long the other submission takes, by clock; None where one of the two has no such time.

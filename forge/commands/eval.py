@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import structs
 
 from forge.commands import handover, history, jsonfile, profile_files, protocol
-from forge.commands.against import REFERENCE_SUBMISSION, Other, Pair, PairView
+from forge.commands.against import Other, Pair, PairView, other_named
 from forge.commands.outcome import compact
 from forge.commands.planning import eval_parser, make_plan
 from forge.commands.run import exit_code_of, fill, new_run, with_hint
@@ -25,11 +25,10 @@ from forge.console import (
     fill_standard_descriptors,
     take_signals,
 )
-from forge.generate.submission import KERNEL, SubmissionError, read_submission
+from forge.generate.submission import SubmissionError
 from forge.judge.plan import BAD_INPUT, EvalPlan
 from forge.judge.process_tree import adopt_orphans
 from forge.judge.worker_pool import TaskError
-from forge.task.problem import own_entry
 
 
 def main(argv: list[str]) -> int:
@@ -121,20 +120,7 @@ def _other_submission(plan: EvalPlan, name: str, own_eval: Path | None) -> Other
         raise UsageError("--against goes with mode benchmark, and on an emulated device with profile")
     if own_eval is not None:
         raise UsageError("--against: the folder's own eval.py judges here, one submission at a time; name a --harness")
-    if name == "reference":
-        return Other(name, REFERENCE_SUBMISSION)
-    if name.endswith(".py") or os.sep in name or Path(name).is_file():
-        if not Path(name).exists():  # read_submission would send the user to --submission
-            raise UsageError(f"--against {name}: no such file")
-        return Other(name, read_submission(Path(name), KERNEL))
-    from forge.generate.pysource import GenerationError
-    from forge.generate.render import also_for, generate  # imports more than judging needs
-
-    entry = own_entry(plan.problem) or plan.problem
-    try:
-        return Other(name, generate(entry, name, also=also_for(entry, name, plan.device.arch)).text.encode())
-    except GenerationError as error:
-        raise UsageError(f"--against {name}: {error}") from None
+    return other_named(plan, name)
 
 
 def _let_go_of_stdout() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from forge.judge.results import Accuracy, Worst
-from forge.judge.wrong_output import pattern_of
+from forge.judge.wrong_output import SLACK, pattern_of
 
 # Elements compared at a time: in float64 they fit a core's cache, and on a GPU they are worth some launches.
 CHUNK_ELEMENTS, GPU_CHUNK_ELEMENTS = 2**16, 2**24
@@ -94,8 +94,9 @@ def accuracy_of(got: Any, wanted: Any, reference: str, **known: bool) -> Accurac
     if problem:
         return Accuracy(None, reference, problem=problem)
     rel_l2, worst, worst_gap = 0.0, None, -1.0
+    right = count = 0
     for where, mine, theirs in pairs:
-        error_sum, wanted_sum = 0.0, 0.0
+        error_sum, wanted_sum, most = 0.0, 0.0, 0.0
         flat_mine, flat_theirs = mine.detach().reshape(-1), theirs.detach().reshape(-1)
         for start, piece in _pieces(flat_theirs):
             a, b = (_exact(flat[piece]) for flat in (flat_mine, flat_theirs))
@@ -104,6 +105,7 @@ def accuracy_of(got: Any, wanted: Any, reference: str, **known: bool) -> Accurac
             wanted_sum += float(b[b.isfinite()].abs().square().sum())
             error_sum += float(gap.square().sum())
             largest = float(gap.max())
+            most = max(most, largest)
             if largest > worst_gap:
                 worst_gap, flat = largest, start + int(gap.argmax())
                 index = _unravel(flat, theirs.shape)
@@ -112,12 +114,25 @@ def accuracy_of(got: Any, wanted: Any, reference: str, **known: bool) -> Accurac
             rel_l2 = max(rel_l2, math.sqrt(error_sum / wanted_sum))
         elif error_sum > 0:
             rel_l2 = math.inf
+        slack = SLACK * math.sqrt(wanted_sum / flat_theirs.numel())
+        right += flat_theirs.numel() if most <= slack else _right_of(flat_mine, flat_theirs, slack)
+        count += flat_theirs.numel()
+    share = right / count
     if worst_gap <= 0 or worst is None:
-        return Accuracy(rel_l2, reference)
+        return Accuracy(rel_l2, reference, right_share=share)
     farthest = next((mine, theirs) for where, mine, theirs in pairs if where == worst.where)
     comparable = rel_l2 > PLAUSIBLE_REL_L2 and not any(one.is_complex() for one in farthest)
     pattern = pattern_of(*farthest, **known) if comparable else ""
-    return Accuracy(rel_l2, reference, worst, pattern)
+    return Accuracy(rel_l2, reference, worst, pattern, right_share=share)
+
+
+def _right_of(flat_mine: torch.Tensor, flat_theirs: torch.Tensor, slack: float) -> int:
+    """How many elements are what is wanted, but for what wrong_output.py takes for rounding."""
+    right = 0
+    for _, piece in _pieces(flat_theirs):
+        a, b = (_exact(flat[piece]) for flat in (flat_mine, flat_theirs))
+        right += int((((a - b).abs() <= slack + SLACK * b.abs()) | (a == b) | (a.isnan() & b.isnan())).sum())
+    return right
 
 
 @torch.no_grad()

@@ -89,6 +89,7 @@ class Accuracy(Struct, frozen=True):
     problem: str = ""  # why the outputs cannot be compared; empty if they can
     dtypes: tuple[str, ...] = ()  # a phrase for each tensor of another dtype than the reference's
     rank: int | None = None  # whose output it is: the rank that is farthest off
+    right_share: float | None = None  # of all elements, those that are right but for rounding
 
 
 class TorchWork(Struct, frozen=True, omit_defaults=True):
