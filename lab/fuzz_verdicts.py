@@ -13,24 +13,23 @@ from __future__ import annotations
 
 import argparse
 import glob
+import itertools
 import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from lab.verdicts import DEVICE, FOLDER, PROBLEM, call_eval  # noqa: E402 - from this checkout
-from tests.support.evaltools import run_command  # noqa: E402
+from forge import Judge  # noqa: E402 - from this checkout
+from forge.console import EXIT_FAIL, EXIT_PASS  # noqa: E402
+from lab.verdicts import DEVICE, FOLDER, PROBLEM  # noqa: E402
 
 # What the submission answers: an expression of `data`, and what stands before custom_kernel. The first is its own work.
 ANSWERS = {
@@ -222,27 +221,15 @@ def left_behind(probe: str) -> list[str]:
     return found
 
 
-def judged(one: Made, run: Callable[..., subprocess.CompletedProcess[str]]) -> tuple[Made, int, str, list[str]]:
-    """(it, exit code, its last line, what it left). run: eval.py."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "submission.py").write_text(one.source)
-        options = ("--device", DEVICE, "--strict", "--no-history", "--timeout", "60")
-        done = run("test", PROBLEM, *options, cwd=Path(folder))
-    time.sleep(0.1)
-    lines = [
-        line for line in done.stdout.splitlines() if line.lstrip().startswith(("but ", "FAIL", "fail", "error", "pass"))
-    ]
-    return one, done.returncode, (lines or done.stderr.splitlines() or [""])[-1].strip(), left_behind(one.probe)
-
-
 def results(options: argparse.Namespace) -> Iterator[tuple[Made, int, str, list[str]]]:
-    ends, jobs, last = time.monotonic() + 60 * options.minutes, options.jobs, options.seed + options.count
-    run = run_command if options.prepared else call_eval
-    with ThreadPoolExecutor(jobs) as pool:
-        for start in range(options.seed, last, 4 * jobs):
-            if time.monotonic() > ends:
-                return
-            yield from pool.map(lambda one: judged(one, run), map(made, range(start, min(start + 4 * jobs, last))))
+    """(one, exit code, why, what it left), by the bulk judge's warm processes: as strict as eval.py --strict."""
+    ends = time.monotonic() + 60 * options.minutes
+    seeds = itertools.takewhile(lambda _: time.monotonic() < ends, range(options.seed, options.seed + options.count))
+    with Judge(options.jobs, problem=PROBLEM, device=DEVICE, options=["--timeout", "60"]) as judge:
+        for verdict in judge.judge_all({"id": str(seed), "source": made(seed).source} for seed in seeds):
+            one = made(int(verdict.id))
+            time.sleep(0.1)  # what it left behind writes later
+            yield one, EXIT_PASS if verdict.passed else EXIT_FAIL, verdict.message, left_behind(one.probe)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -252,13 +239,10 @@ def main(argv: Sequence[str]) -> int:
         "--minutes", type=float, default=600, metavar="M", help="and no longer than this (default: 600)"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="at once (default: 1)")
-    parser.add_argument("--prepared", action="store_true", help="workers come of a process that has imported torch")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first one (default: 0)")
     parser.add_argument("--show", action="store_true", help="print the first one's source instead")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what came of them, as a results file")
     options = parser.parse_args(argv)
-    if options.prepared and options.jobs > 1:
-        parser.error("--prepared: one at a time")
     if options.show:
         print(made(options.seed).source)
         return 0
