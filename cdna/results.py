@@ -93,6 +93,11 @@ class Finding(Struct, frozen=True):
         return what + place + (f"\n  | {text}" if text else "")
 
     @property
+    def line(self) -> str:
+        """What and where in one line, for a list that says which kernel it is of."""
+        return f"{self.kind}: `{self.instruction}` ({self.source}) {self.message}"
+
+    @property
     def source_text(self) -> str:
         """The line that `source` names; "" where its file cannot be read."""
         file, _, line = self.source.rpartition(":")

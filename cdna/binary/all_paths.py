@@ -10,16 +10,19 @@ from dataclasses import dataclass, field
 
 from ..cards import get_card
 from ..results import ALL_INPUTS, UNDECIDED, Finding
-from . import hazards, waits
+from . import hazards, lds_order, waits
 from .asm import AsmFile, arch_in, source_line
 from .flow import Flow
 from .kernel_names import demangled
+from .lds_order import LdsOrder
 from .waits import MOST_STEPS, Waits
 
 _STEPS_SHOWN = 6  # of a path
 _FINDINGS_SHOWN = 5  # of a kernel
 _MANY_STEPS = "a kernel too large to follow all of its loads"
 _RELATIVE = "registers named by an index while a load is under way"
+_MOST_WORK_ITEMS = 1024
+_UNFILLED, _OVERWRITTEN = "what was there before may be read", "what comes later may be read"
 _STALE = "what was in the register before is used"
 _LATE = "what the load brings may arrive afterwards, in place of the new value"
 _TOO_EARLY = "the hardware does not wait by itself: a stale or a mixed value is used"
@@ -35,6 +38,7 @@ class KernelPaths:
     loads: int
     findings: list[Finding] = field(default_factory=list)  # those of certainty UNDECIDED are doubts
     undecided: dict[str, list[str]] = field(default_factory=dict)  # reason -> where
+    unjudged: int = 0  # accesses to LDS whose addresses depend on more than the work-item's number
 
     @property
     def verdict(self) -> str:
@@ -50,6 +54,8 @@ class KernelPaths:
             yield from (f"  {line}" for line in says.split("\n"))
         if more := len(self.findings) - _FINDINGS_SHOWN:
             yield from [f"  and {more} findings more"] * (more > 0)
+        if self.unjudged:
+            yield f"  LDS: addresses of {self.unjudged} accesses are not known: their order is not judged"
         for why, places in self.undecided.items():
             yield f"  undecided: {why}: {len(places)} times, first at {places[0]}"
 
@@ -77,18 +83,34 @@ class _Look:
     ) -> KernelPaths:
         loads = sum(1 for i in reached if self.waits.accesses[i].brings)
         mine = [finding for index, finding in found if index in reached]
+        order = self._order(name, reached)
+        mine += [self._of_lds(one) for one in order.find()]
         reasons: dict[str, list[str]] = {}
         for index, why in sorted(undecided.items()):
             reasons.setdefault(why, []).append(self.where(index))
         for why, places in ((_RELATIVE, self.waits.relative), (_MANY_STEPS, self.waits.unfinished)):
             if here := [self.where(i) for i in sorted(places) if i in reached]:
                 reasons[why] = here
-        return KernelPaths(demangled(name), self.arch, len(reached), loads, mine, reasons)
+        return KernelPaths(demangled(name), self.arch, len(reached), loads, mine, reasons, len(order.unjudged))
+
+    def _order(self, name: str, reached: set[int]) -> LdsOrder:
+        keys, metadata = self.asm.descriptors[name], self.asm.metadata.get(name, {})
+        n = metadata.get(".max_flat_workgroup_size", _MOST_WORK_ITEMS)
+        numbered = not keys.get("system_vgpr_workitem_id", 0)
+        return LdsOrder(self.waits, self.asm.labels[name], reached, n, numbered)
+
+    def _of_lds(self, one: lds_order.Early) -> Finding:
+        without_barrier = not one.crossed and (one.waited or one.counter == waits.LGKM)
+        kind, certainty = "race" if without_barrier else "wait", UNDECIDED if one.doubt else ALL_INPUTS
+        says, path = lds_order.message(one, self.where), self._path(one.path)
+        return self._finding(
+            kind, one.index, one.first, says, _UNFILLED if one.reads else _OVERWRITTEN, certainty, path
+        )
 
     def _of_waits(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
         for one in self.waits.find(among):
             says, consequence = waits.message(one, self.where), _STALE if one.reads else _LATE
-            yield one.index, self._finding("wait", one.index, one.load, says, consequence, path=self._path(one))
+            yield one.index, self._finding("wait", one.index, one.load, says, consequence, path=self._path(one.path))
 
     def _of_hazards(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
         for one in hazards.find_hazards(self.asm, get_card(self.arch), self.flow):
@@ -112,9 +134,9 @@ class _Look:
             other_instruction=self.where(other), consequence=consequence, certainty=certainty, path=path,
         )  # fmt: skip
 
-    def _path(self, one: waits.Unwaited) -> tuple[str, ...]:
+    def _path(self, path: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
         """Source lines at which control went elsewhere than on, from the load to the use."""
-        steps = [f"{self.place(index)[1]} to {self.place(at)[1]}" for index, at in one.path]
+        steps = [f"{self.place(index)[1]} to {self.place(at)[1]}" for index, at in path]
         if len(steps) > _STEPS_SHOWN:
             half = _STEPS_SHOWN // 2
             steps = [*steps[:half], f"{len(steps) - 2 * half} more", *steps[-half:]]

@@ -40,6 +40,7 @@ class Flow:
         ]
         self.leaders = {*asm.labels.values()}  # where paths may meet
         self._targets: dict[int, int | None] = {}
+        self._known_after: dict[Place, list[Place]] = {}
         self._returns: dict[int, list[int]] = {}  # function's first instruction -> where its calls return to
         for i in (i for i, leaves in enumerate(self.leaves) if leaves and self._calls(i)):
             if (target := self.target(i)) is not None:
@@ -69,7 +70,10 @@ class Flow:
 
     def after(self, index: int, stack: Stack) -> list[Place]:
         """What may be executed next; nothing where a wave ends, and where `undecided` says why it is not known."""
-        return [] if self.undecided(index, stack) else self._after(index, stack)
+        place = (index, stack)
+        if place not in self._known_after:
+            self._known_after[place] = [] if self.undecided(index, stack) else self._after(index, stack)
+        return self._known_after[place]
 
     def undecided(self, index: int, stack: Stack) -> str:
         """Why it is not known where control goes; "" where it is."""

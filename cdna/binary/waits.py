@@ -20,7 +20,7 @@ from ..isa import facts_of, flagged
 from .asm import AsmFile
 from .decode import wait_counts
 from .flow import Flow, Stack
-from .uses import M0, Registers, operands_in, registers_in, use_of
+from .uses import M0, Register, Registers, operands_in, registers_in, use_of
 
 COUNTERS = ("vmcnt", "lgkmcnt", "expcnt")
 VM, LGKM, EXP = range(3)
@@ -79,9 +79,20 @@ def _name(registers: Registers) -> str:
     return f"{file}{first}" if first == last else f"{file}[{first}:{last}]"
 
 
+def bit_of(register: Register) -> int:
+    """The place of a register in masks of them."""
+    return _SHIFTS[register[0]] + register[1]
+
+
+@cache
+def bits_of(mnemonic: str, text: str) -> tuple[int, ...]:
+    """Of all that an instruction writes, at once or later."""
+    return tuple(bit_of(register) for register in _registers(touched(mnemonic, text)[1]))
+
+
 @cache
 def _mask(registers: Registers) -> int:
-    return sum(1 << _SHIFTS[file] + number for file, number in registers)
+    return sum(1 << bit_of(register) for register in registers)
 
 
 def _registers(mask: int) -> Registers:
@@ -172,7 +183,7 @@ class Waits:
         ordered, most = self.accesses[load].ordered, _MOST[counter]
         seen: dict[tuple[int, Stack], list[tuple[int, int]]] = {}
         pending: list[tuple[int, Stack, int, int, Path]] = []
-        self._go_on(pending, load, (), 0, mask, ())
+        self.go_on(pending, load, (), (0, mask), ())
         while pending:
             index, stack, age, mask, path = pending.pop()
             while True:
@@ -202,13 +213,14 @@ class Waits:
                     if ordered and age >= most:
                         break
                     if self.flow.leaves[index]:
-                        self._go_on(pending, index, stack, age, mask, path)
+                        self.go_on(pending, index, stack, (age, mask), path)
                         break
                 index += 1
 
-    def _go_on(self, pending: list, index: int, stack: Stack, age: int, mask: int, path: Path) -> None:
+    def go_on(self, pending: list, index: int, stack: Stack, state: tuple, path: Path) -> None:
+        """Add where a walk goes behind an instruction that leaves."""
         for at, calls in self.flow.after(index, stack):
-            pending.append((at, calls, age, mask, path if at == index + 1 else (path, index, at)))
+            pending.append((at, calls, *state, path if at == index + 1 else (path, index, at)))
 
     def _used(
         self, index: int, load: int, counter: int, age: int, mask: int, path: Path
@@ -226,10 +238,10 @@ class Waits:
                 return None, mask & ~writes
         left = min(age, 15 if counter == LGKM else 63) if self.accesses[load].ordered else 0
         hit = (reads or writes) & mask or writes & mask
-        return Unwaited(index, load, _registers(hit), bool(reads & mask), counter, left, _steps(path)), 0
+        return Unwaited(index, load, _registers(hit), bool(reads & mask), counter, left, steps_of(path)), 0
 
 
-def _steps(path: Path) -> tuple[tuple[int, int], ...]:
+def steps_of(path: Path) -> tuple[tuple[int, int], ...]:
     found = []
     while path:
         path, index, at = path

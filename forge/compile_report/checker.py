@@ -29,7 +29,7 @@ from triton.runtime.jit import JITFunction
 
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors
 from forge.compile_report.findings import Failure, Findings, KernelRow, Progress, Tell
-from forge.device.resources import WAVE_LANES, read_resources
+from forge.device.resources import WAVE_LANES, paths_of, read_resources
 from forge.device.triton_versions import keep_triton_key, known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
 from forge.task.problem import Case
@@ -190,8 +190,17 @@ def row_of(kernel: Any, name: str, constants: dict[str, str], compile_s: float |
     """What the assembly says of a compiled Triton kernel. Triton asks for all of its LDS at launch."""
     (found,) = read_resources(kernel.asm["amdgcn"])
     made = kernel.metadata
+    wrong, undecided = paths_of(kernel.asm["amdgcn"], kernel.asm["hsaco"])[found.kernel]
     return KernelRow(
-        replace(found, kernel=name), constants, made.num_warps * WAVE_LANES, made.shared, [], compile_s, made.num_stages
+        replace(found, kernel=name),
+        constants,
+        made.num_warps * WAVE_LANES,
+        made.shared,
+        [],
+        compile_s,
+        made.num_stages,
+        wrong=wrong,
+        undecided=undecided,
     )
 
 

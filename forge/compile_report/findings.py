@@ -36,6 +36,8 @@ class KernelRow(Struct):
     compile_s: float | None = None  # None: the compiler's cache had it
     stages: int | None = None  # Triton's num_stages; None: HIP
     place: str = ""  # file:line of a HIP kernel's first instruction
+    wrong: list[str] = []  # waits and hazards, on any path
+    undecided: list[str] = []  # of those
 
     @property
     def kernel(self) -> str:

@@ -119,6 +119,8 @@ class HipChecker(Checker):
                 cases,
                 kernel.compile_s,
                 place=kernel.place,
+                wrong=kernel.wrong,
+                undecided=kernel.undecided,
             )
             for (threads, dynamic_lds_bytes), cases in (launches or {(kernel.resources.max_threads, 0): []}).items()
         ]

@@ -139,6 +139,10 @@ def look_at(
                 f"spills: {row.kernel} ({configuration}): {taken.vgpr_spills} vector and "
                 f"{taken.sgpr_spills} scalar registers, {taken.scratch_bytes} bytes of scratch per lane"
             )
+        wrong += [f"{who}: {line}" for line in row.wrong]
+        remarks += [f"waits and hazards: {who}: undecided: {line}" for line in row.undecided]
+    proven = sum(not row.wrong and not row.undecided for row in compiled)
+    remarks += [f"waits and hazards on every path: {proven} of {len(compiled)} kernels proven"] * bool(compiled)
     wrong += [
         f"{failure.error} ({_some(failure.cases)})" if failure.cases else failure.error
         for failure in found.failures

@@ -13,6 +13,7 @@ from cdna.binary.asm import parse
 
 HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--{}"\n.text\n.file 1 "/src" "k.s"\n'
 TAIL = "\n.section .rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n.end_amdhsa_kernel\n"
+TAIL += ".amdgpu_metadata\namdhsa.kernels: [{.symbol: k.kd, .max_flat_workgroup_size: 256}]\n.end_amdgpu_metadata\n"
 LOAD = "global_load_dword v1, v0, s[4:5]; "
 MORE = "global_load_dword v2, v0, s[4:5] offset:4; "
 USE = "v_add_u32_e32 v3, v1, v1; "
@@ -149,6 +150,72 @@ def test_hazards_on_every_path(what: str) -> None:
     (finding,) = kernel_of(HAZARDS[what].format(""), "gfx950").findings
     assert finding.kind == "hazard" and finding.consequence
     assert kernel_of(HAZARDS[what].format("s_nop 0; "), "gfx950").verdict == "proven"
+
+
+# Four waves. Two buffers of 4 KiB, a part of which each wave fills by a load that goes straight there, 16 bytes a lane;
+# or one of 1 KiB, into which each work-item stores a dword.
+FILL = (
+    "v_lshrrev_b32_e32 v1, 6, v0; v_lshlrev_b32_e32 v2, 4, v0; v_readfirstlane_b32 s6, v1; s_lshl_b32 s6, s6, 10; "
+    "s_mov_b32 m0, s6; s_nop 0; buffer_load_dwordx4 v2, s[8:11], 0 offen lds; s_add_u32 m0, s6, 0x1000; s_nop 0; "
+    "buffer_load_dwordx4 v2, s[8:11], 0 offen lds; "
+)
+STORE = "v_lshlrev_b32_e32 v2, 2, v0; ds_write_b32 v2, v1; "
+OWN, FIRST, SECOND = ("ds_read_b128 v[4:7], v2", "ds_read_b128 v[4:7], v3", "ds_read_b128 v[4:7], v3 offset:4096")
+OTHERS = "v_xor_b32_e32 v3, 0x400, v2; "  # of the next wave
+EARLY = {  # what is wrong: what is said, of how much certainty
+    "straight to LDS, the second buffer": (
+        f"{FILL}s_waitcnt vmcnt(1); s_barrier; {OWN} offset:4096", "needs s_waitcnt vmcnt(0)", "all inputs",
+    ),
+    "straight to LDS, by another wave": (
+        f"{FILL}{OTHERS}s_waitcnt vmcnt(1); s_barrier; {SECOND}", "behind a barrier before which nothing", "all inputs",
+    ),
+    "waited for behind the barrier": (
+        f"{FILL}{OTHERS}s_barrier; s_waitcnt vmcnt(0); {SECOND}", "behind a barrier before which nothing", "all inputs",
+    ),
+    "a store": (
+        f"{STORE}v_xor_b32_e32 v3, 0x100, v2; s_barrier; ds_read_b32 v4, v3", "needs s_waitcnt lgkmcnt(0) there",
+        "all inputs",
+    ),
+    "a store to nobody knows where": (
+        f"{STORE}s_barrier; ds_read_b32 v4, v9", "if both touch the same words", "undecided",
+    ),
+    "a store by some lanes": (
+        f"s_and_saveexec_b64 s[4:5], vcc; {STORE}s_or_b64 exec, exec, s[4:5]; s_barrier; ds_read_b32 v4, v0",
+        "if both touch the same words", "undecided",
+    ),
+    "a store that some waves execute": (
+        f"s_cbranch_scc1 other; {STORE}other:; s_barrier; v_xor_b32_e32 v3, 0x400, v0; ds_read_b32 v4, v0",
+        "if both touch the same words", "undecided",
+    ),
+    "no barrier": (
+        f"{STORE}v_xor_b32_e32 v3, 0x100, v2; s_waitcnt lgkmcnt(0); ds_read_b32 v4, v3", "without a barrier",
+        "all inputs",
+    ),
+}  # fmt: skip
+IN_TIME = {
+    "the first buffer": f"{FILL}{OTHERS}s_waitcnt vmcnt(1); s_barrier; {FIRST}",
+    "both buffers": f"{FILL}{OTHERS}s_waitcnt vmcnt(0); s_barrier; {FIRST}; {SECOND}",
+    "its own": f"{STORE}ds_read_b32 v4, v2",
+    "its wave's": f"{STORE}v_xor_b32_e32 v3, 0x80, v2; ds_read_b32 v4, v3",
+    "a store waited for": f"{STORE}v_xor_b32_e32 v3, 0x100, v2; s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v4, v3",
+    "elsewhere": f"{STORE}s_barrier; ds_read_b32 v4, v2 offset:1024",
+    "another address in each round": (
+        f"{STORE}s_waitcnt lgkmcnt(0); loop:; v_add_u32_e32 v2, 0x100, v2; ds_read_b32 v4, v2; s_cbranch_scc1 loop"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", EARLY)
+def test_lds_is_read_too_early(what: str) -> None:
+    body, says, certainty = EARLY[what]
+    (finding,) = kernel_of(body, "gfx950").findings
+    assert says in finding.message and finding.certainty == certainty
+    assert finding.kind == ("race" if what == "no barrier" else "wait")
+
+
+@pytest.mark.parametrize("what", IN_TIME)
+def test_lds_is_read_in_time(what: str) -> None:
+    assert kernel_of(IN_TIME[what], "gfx950").findings == []
 
 
 def test_files_and_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

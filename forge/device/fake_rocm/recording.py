@@ -18,6 +18,7 @@ from cdna.binary.resources import Resources, read_resources
 from cdna.hip.compile.toolchain import DeviceCode
 from forge.device.fake_rocm import hip, tags
 from forge.device.pages import fresh
+from forge.device.resources import paths_of
 
 _CALLBACK = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64
@@ -34,6 +35,8 @@ class CompiledKernel:
     place: str  # file:line of its first instruction
     resources: Resources
     compile_s: float | None  # of its whole file; None where the cache had it
+    wrong: list[str]  # waits and hazards, on any path
+    undecided: list[str]
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,15 @@ class Recording:
 
     def note(self, code: DeviceCode) -> None:
         assembly = code.assembly.read_text()
-        asm = parse(assembly)
+        asm, paths = parse(assembly), paths_of(assembly)
         for resources in read_resources(assembly):
             name = resources.kernel
             first = asm.labels.get(name)
             place = source_line(asm, asm.statements[first]) if first is not None else ""
             function, arguments = template_arguments(demangled(name))
-            self.kernels[name] = CompiledKernel(name, function, arguments, place, resources, code.compile_s)
+            self.kernels[name] = CompiledKernel(
+                name, function, arguments, place, resources, code.compile_s, *paths[name]
+            )
 
 
 def unwritten(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
