@@ -1,9 +1,9 @@
-"""Which sums of a verdict's steps pay for deceit: each over lab/corpus, judged in test and in benchmark mode.
+"""Which sums of a verdict's steps pay for deceit: over lab/corpus, in test mode, benchmark mode, the lesser of both.
 
     python lab/rewards.py [--workers N] [-o results/rewards.json]
 
 prints, for each sum, what the plain honest kernel gets, and which deceiving submissions get as much or more.
-Exit code 1 where the recommended sum pays one.
+Exit code 1 where the recommended sum, of both modes, pays one.
 """
 
 from __future__ import annotations
@@ -56,20 +56,33 @@ def main() -> int:
     with forge.Judge(args.workers, problem=PROBLEM, device=DEVICE, options=options, baseline="reference") as judge:
         for verdict in judge.judge_all(asked):
             verdicts[verdict.id] = verdict
-    told: dict[str, dict[str, list[str]]] = {}
-    for mode in MODES:
-        for what, total in SUMS.items():
-            got = {name: total(v, v.reward) if (v := verdicts[f"{mode} {name}"]).reward else 0.0 for name in entries}
-            deceit = [name for name, one in entries.items() if one.expected != "pass"]
-            paid = [name for name in deceit if got[name] >= got[PLAIN] and got[name] > 0]
-            told.setdefault(mode, {})[what] = paid
-            print(
-                f"{mode:9} {what}: honest {got[PLAIN]:.3g}; {len(paid)} of {len(deceit)} get as much: {', '.join(paid)}"
-            )
+    deceit = [name for name, one in entries.items() if one.expected != "pass"]
+    got = {
+        mode: {
+            what: {name: total(v, v.reward) if (v := verdicts[f"{mode} {name}"]).reward else 0.0 for name in entries}
+            for what, total in SUMS.items()
+        }
+        for mode in MODES
+    }
+    test, benchmark = got["test"], got["benchmark"]
+    got["both"] = {
+        what: {name: min(sums[name], benchmark[what][name]) for name in entries} for what, sums in test.items()
+    }
+    told = {
+        mode: {
+            what: [name for name in deceit if sums[name] >= sums[PLAIN] and sums[name] > 0]
+            for what, sums in by_sum.items()
+        }
+        for mode, by_sum in got.items()
+    }
+    for mode, by_sum in told.items():
+        for what, paid in by_sum.items():
+            honest = got[mode][what][PLAIN]
+            print(f"{mode:9} {what}: honest {honest:.3g}; {len(paid)} of {len(deceit)} get as much: {', '.join(paid)}")
     if args.output:
         statuses = {name: verdict.status for name, verdict in sorted(verdicts.items())}
         args.output.write_text(json.dumps({"paid": told, "statuses": statuses}, indent=1) + "\n")
-    return int(any(told[mode][RECOMMENDED] for mode in MODES))
+    return int(bool(told["both"][RECOMMENDED]))
 
 
 if __name__ == "__main__":
