@@ -16,6 +16,7 @@ usage: forge COMMAND ...
   forge judge FILES            judge many submissions: a line of JSON each, warm, several at a time
   forge rank FILE              would the leaderboard rank it? rules, KernelGuard, tests, benchmarks, a secret run
   forge generate PROBLEM       make a submission from kernels/, or --new: one to begin from (gen_submission.py)
+  forge serve                  judge what comes over HTTP
   forge tune PROBLEM           find the best configuration (python -m forge.tune)
   forge history [PROBLEM|RUN]  the runs that were kept
   forge compare A B            two runs beside each other
@@ -52,6 +53,12 @@ def _rank(words: list[str]) -> int:
     return main(words)
 
 
+def _serve(words: list[str]) -> int:
+    from forge.serve.command import main
+
+    return main(words)
+
+
 def _generate(words: list[str]) -> int:
     from forge.commands.generate import main
 
@@ -77,9 +84,10 @@ def _completion(words: list[str]) -> int:
     from forge.bulk.command import parser as of_judge
     from forge.bulk.rank import parser as of_rank
     from forge.commands.completion import main, options_of
+    from forge.serve.command import parser as of_serve
     from forge.tune.command import parser as of_tune
 
-    parsers = {"tune": of_tune(), "judge": of_judge(), "rank": of_rank()}
+    parsers = {"tune": of_tune(), "judge": of_judge(), "rank": of_rank(), "serve": of_serve()}
     return main(words, {name: options_of(one) for name, one in parsers.items()})
 
 
@@ -87,6 +95,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "eval": _eval,
     "judge": _judge,
     "rank": _rank,
+    "serve": _serve,
     "generate": _generate,
     "tune": _tune,
     "history": _kept("history"),

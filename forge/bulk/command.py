@@ -195,6 +195,15 @@ def decoded(line: bytes) -> dict[str, Any]:
         raise BadRequest(f"no request: {error}") from None
 
 
+def options_of(args: argparse.Namespace, names: set[str] = PASSED_ON) -> list[str]:
+    """Those of eval.py that were given."""
+    options = []
+    for action in eval_parser()._actions:
+        if names & set(action.option_strings) and (value := getattr(args, action.dest)) != action.default:
+            options += [action.option_strings[0], *([] if value is True else [str(value)])]
+    return options
+
+
 def main(argv: Sequence[str]) -> int:
     end_on_signals()
     try:
@@ -210,16 +219,12 @@ def main(argv: Sequence[str]) -> int:
 def _main(args: argparse.Namespace) -> int:
     if not args.files and sys.stdin.isatty():
         raise UsageError("name FILES, or give requests on standard input (forge judge --help)")
-    options = []
-    for action in parser()._actions:
-        if PASSED_ON & set(action.option_strings) and (value := getattr(args, action.dest)) != action.default:
-            options += [action.option_strings[0], *([] if value is True else [str(value)])]
     requests = Requests(args.files, None if args.files else sys.stdin.fileno())
     asked = {"problem": args.problem, "mode": args.mode, "cases": args.cases, "device": args.device}
     console, started = Console(stderr=True), time.monotonic()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(Journal(args.out)) if args.out else None
-        judge = stack.enter_context(Judge(args.workers, options=options, baseline=args.baseline, **asked))
+        judge = stack.enter_context(Judge(args.workers, options=options_of(args), baseline=args.baseline, **asked))
         run = Run(judge, journal, console)
         bar = stack.enter_context(progress_on(console))
         task = bar.add_task("starting", total=len(args.files) or None)

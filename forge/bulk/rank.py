@@ -14,8 +14,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from forge.bulk.command import options_of
 from forge.bulk.judge import Judge
 from forge.bulk.verdict import BadRequest, Verdict
+from forge.commands.handover import named_by
 from forge.commands.planning import eval_parser
 from forge.commands.view import Console
 from forge.console import (
@@ -25,7 +27,6 @@ from forge.console import (
     EXIT_INTERRUPTED,
     EXIT_PASS,
     Parser,
-    UsageError,
     end_on_signals,
     harmless,
     refuse_unwritable,
@@ -192,16 +193,10 @@ def steps_of(args: argparse.Namespace, content: bytes, problem: Problem, judge: 
 
 def rank(args: argparse.Namespace, console: Console) -> Ranked:
     content = read_source(args.file)
-    name = args.problem or directives(content).leaderboard
-    if not name:
-        raise UsageError(f"which --problem? {args.file} has no line '#!POPCORN leaderboard ...' that says it")
+    name = args.problem or named_by(content, args.file)
     problem, seed = find_problem(name), secrets.randbelow(1 << 31) if args.seed is None else args.seed
-    options = []
-    for action in parser()._actions:
-        if PASSED_ON & set(action.option_strings) and (value := getattr(args, action.dest)) != action.default:
-            options += [action.option_strings[0], *([] if value is True else [str(value)])]
     steps: list[Step] = []
-    with Judge(1, problem=name, device=args.device, options=options) as judge:
+    with Judge(1, problem=name, device=args.device, options=options_of(args, PASSED_ON)) as judge:
         for step in steps_of(args, content, problem, judge, seed):
             steps.append(step)
             console.print(harmless(f"{step.answer:9} {step.name}" + (f": {step.why}" if step.why else "")))
@@ -225,7 +220,7 @@ def main(argv: Sequence[str]) -> int:
         if args.json is not None:
             refuse_unwritable("--json", args.json)
         found = rank(args, console)
-    except (BadRequest, *BAD_INPUT) as error:
+    except (BadRequest, SubmissionError, *BAD_INPUT) as error:
         print(f"forge rank: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from forge.generate.submission import check_submission, directives
 from forge.judge.compilers import made_by
 from forge.judge.plan import EvalPlan
 from forge.task.leaderboards import leaderboard_beside, leaderboard_of
-from forge.task.problem import ARCH_OF_GPU, own_entry
+from forge.task.problem import ARCH_OF_GPU, own_entries, own_entry
 
 OUTPUT = "there.txt"
 
@@ -21,6 +21,8 @@ def named_by(content: bytes, path: Path) -> str:
     name = directives(check_submission(content, path)).leaderboard
     if name is None:
         raise UsageError(f"which PROBLEM? {path} has no line '#!POPCORN leaderboard ...' that says it")
+    if name not in (known := [entry.name for entry in own_entries()]):  # nor a folder, whose reference.py would run
+        raise UsageError(f"{path}: its header names leaderboard {name!r}, which is none of {', '.join(known)}")
     return name
 
 
