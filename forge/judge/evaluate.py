@@ -20,7 +20,7 @@ from msgspec import structs
 from forge.device.base import EMULATED, Device
 from forge.device.cards import CARDS
 from forge.device.report import CaseReport
-from forge.judge import landlock
+from forge.judge import kept_cases, landlock
 from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
 from forge.judge.fork_server import ForkServer, ForkServers
@@ -105,11 +105,14 @@ class Judge:
                 (self.workspace.make_judges_folder, {"worker": "forge.judge.referee", "events": REFEREE_EVENTS}),
             )
         )
+        ours = self.plan.problem.directory.is_relative_to(ROOT / "reference")
         self.referees.setup = structs.replace(
             self.referees.setup,
             seed=self.plan.seed,
             precision=self.plan.problem.precision,
-            imports_nothing=self.plan.problem.directory.is_relative_to(ROOT / "reference"),  # a test holds them to it
+            imports_nothing=ours,  # a test holds them to it
+            kept=kept_cases.place_for(bounds) if ours and device.emulated else "",
+            made_of=made_of(self._digests),
             multiplies=self.plan.problem.floors is not None and self.plan.problem.floors.matrix != "none",
             known_as=str(self.plan.problem.known_as or ""),
         )
@@ -335,6 +338,14 @@ def digests(problem: Problem) -> dict[str, bytes]:
         paths |= {str(path) for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
     paths |= {importlib.util.cache_from_source(path) for path in paths if path.endswith(".py")}
     return {path: digest for path in paths if (digest := _digest(path))}
+
+
+def made_of(digests: dict[str, bytes]) -> str:
+    """What inputs and references follow from: our sources, not what Python or a builder makes of them."""
+    sources = sorted(path for path in digests if path.endswith((".py", ".yml")))
+    return hashlib.sha256(
+        b"".join(os.path.relpath(path, ROOT).encode() + digests[path] for path in sources)
+    ).hexdigest()
 
 
 def packages() -> dict[str, bytes]:

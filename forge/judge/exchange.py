@@ -7,6 +7,7 @@ believed: `rebuilt` checks each word before it reads a byte, and copies what it 
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 import mmap
@@ -47,6 +48,12 @@ class Region:
         if self._mapped is None or len(self._mapped) < size:
             self._mapped = mmap.mmap(self.descriptor, size, offset=self.start)
         return torch.frombuffer(self._mapped, dtype=torch.uint8)
+
+    def view(self, size: int | None = None) -> memoryview:
+        """The same for files: its first bytes, or all that it has mapped."""
+        if size is not None:
+            self.bytes(size)
+        return memoryview(self._mapped or b"")[:size]
 
     def fill(self, storage: torch.Tensor, start: int, size: int) -> None:
         """Gives a storage's first bytes what the region has from `start` on, until somebody writes to either."""
@@ -210,9 +217,10 @@ class Kept:
     Copies show that memory, and take some only where they are written to.
     """
 
-    def __init__(self, data: Any) -> None:
-        self.region = Region(make_memory(), INPUTS)
-        self.layout = write_input(data, self.region, move=True)
+    def __init__(self, data: Any = None, region: Region | None = None, layout: bytes = b"") -> None:
+        """Of data; or of a region that it lies in already, as `write_input` put it there."""
+        self.region = region or Region(make_memory(), INPUTS)
+        self.layout = layout or write_input(data, self.region, move=True)
 
     def copy(self) -> Any:
         return Inputs(self.region).read(self.layout)
@@ -220,6 +228,65 @@ class Kept:
     def forget(self) -> None:
         """Its memory is given back once nobody holds a copy."""
         os.close(self.region.descriptor)
+
+
+class Copied:
+    """The same of an input without large storages: its copies take memory."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = copy.deepcopy(data)
+
+    def copy(self) -> Any:
+        return copy.deepcopy(self.data)
+
+    def forget(self) -> None:
+        self.data = None
+
+
+# ---------------------------------------------------------------- what a reference makes of an input
+
+
+def _bytes_of(flat: torch.Tensor) -> bytes:
+    held = bytearray(len(flat))
+    if held:
+        torch.frombuffer(held, dtype=torch.uint8).copy_(flat)
+    return bytes(held)
+
+
+def _tensor_of(held: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(held), dtype=torch.uint8) if held else torch.empty(0, dtype=torch.uint8)
+
+
+def write_outcome(before: Any, after: Any, output: Any) -> bytes:
+    """What a reference made of an input: its output, and what it changed of the input, which the output may lie in."""
+    writer = _Writer(io.BytesIO())
+    writer.dump(after)
+    olds = [parts[0][1] for _, parts in sorted(numbered(before).items())]
+    changes = []
+    for number, (old, (_, new)) in enumerate(zip(olds, writer.storages.values())):
+        pieces = zip(raw(old).split(HOST_COMPARE_BYTES), raw(new).split(HOST_COMPARE_BYTES))
+        for place, (one, other) in enumerate(pieces):
+            if not same_bytes(one, other):
+                changes.append((number, place * HOST_COMPARE_BYTES, _bytes_of(other)))
+    told = _Writer(file := io.BytesIO())
+    told.storages = writer.storages
+    n_input = len(told.storages)
+    told.dump(output)
+    own = [(str(tensor.device), _bytes_of(raw(tensor))) for _, tensor in told.storages.values()][n_input:]
+    return pickle.dumps((n_input, changes, own, file.getvalue()))
+
+
+def read_outcome(told: bytes, data: Any) -> Any:
+    """The output, after the input has been changed likewise."""
+    n_input, changes, own, pickled = pickle.loads(told)
+    storages = [raw(parts[0][1]) for _, parts in sorted(numbered(data).items())]
+    if len(storages) != n_input:
+        raise Malformed("an outcome of another input")
+    for number, start, content in changes:
+        storages[number][start : start + len(content)].copy_(_tensor_of(content))
+    storages += [_tensor_of(content).to(device) for device, content in own]
+    places = [(0, len(storage), str(storage.device)) for storage in storages]
+    return _Reader(pickled, Inputs(None, storages=storages, places=places)).load()  # type: ignore[arg-type]
 
 
 def has_large(data: Any) -> bool:

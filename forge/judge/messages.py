@@ -45,6 +45,8 @@ class Setup(Message, frozen=True):
     precision: Precision = Precision()  # for a referee
     imports_nothing: bool = False  # whose problem's check is known not to, so that a referee need not do it ahead
     multiplies: bool = False  # for a referee: whether the problem's floors have products of matrices
+    kept: str = ""  # for a referee: where it keeps what cases take long to make; "": nowhere
+    made_of: str = ""  # for a referee: what all of that follows from beside the case
     known_as: str = ""  # for a referee: the folder whose reference.py has settle and the like, beside the problem's own
 
 

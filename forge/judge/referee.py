@@ -12,14 +12,16 @@ import functools
 import importlib
 import os
 import random
+import struct
 import sys
+import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from msgspec.structs import replace
 
-from forge.judge import memory, messages
+from forge.judge import kept_cases, memory, messages
 from forge.judge.failure import describe
 from forge.judge.frozen import freeze
 from forge.judge.output import Output
@@ -32,6 +34,8 @@ MESSAGE_CHARS = 4000
 SHARE_SLACK, HONEST_ERRORS, SHARE_ERRORS = 0.1, 2.0, 5.0
 SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
 BASE_INPUTS = 4  # so much free memory, in inputs, has the case's own kept beside the one that is judged
+NOTED = "_noted_reference"  # in the globals of a reference
+SECONDS = struct.Struct("<d")  # that a reference took, before its outcome
 PART_ROWS = 8  # of a call with other data so many rows are judged, where a problem says which stand alone
 
 
@@ -43,6 +47,8 @@ class Referee(Worker):
         super().__init__(*args)
         self.large: dict[int, Any] = {}  # of the inputs, those whose memory copies share
         self.base: Any = None  # the case's own, of these, where others are made of it
+        self.kept_cases = kept_cases.KeptCases("", "")  # until it knows what they follow from
+        self.outcome: Any = None  # where what it makes of the case's own is kept
         self.noted: Any = None  # the reference, as the problem's check calls it by its name
         self.handlers |= {
             messages.MakeInput: self.make_input,
@@ -53,9 +59,14 @@ class Referee(Worker):
 
     def import_ours(self) -> None:
         super().import_ours()
+        import torch
+
         from forge.judge import compare
 
         self.compare = compare
+        capability = torch.backends.cpu.get_cpu_capability()
+        made_of = f"{self.setup.made_of} {torch.__version__} {capability} {self.setup.device} {self.setup.arch}"
+        self.kept_cases = kept_cases.KeptCases(self.setup.kept, made_of)
         self.precision = self.setup.precision
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
@@ -71,10 +82,21 @@ class Referee(Worker):
         return ready
 
     def note_reference(self, module: Any) -> None:
-        if isinstance(self.task.ref_kernel, FunctionType):
-            self.noted = self.compare.Noted(self.task.ref_kernel)
-            noted = self.noted
+        """Has the reference noted by whatever name a check calls it: what runs in its place is its own code, within
+        torch.no_grad and the like."""
+        function = self.task.ref_kernel
+        while isinstance(inner := getattr(function, "__wrapped__", None), FunctionType):
+            function = inner
+        if not isinstance(function, FunctionType):
+            return
+        if function.__closure__:  # other code would need its variables: the name alone is another's then
+            self.noted = noted = self.compare.Noted(self.task.ref_kernel)
             module.ref_kernel = functools.wraps(self.task.ref_kernel)(lambda *args, **kwargs: noted(*args, **kwargs))
+            return
+        own = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        own.__kwdefaults__ = function.__kwdefaults__
+        self.noted = function.__globals__[NOTED] = self.compare.Noted(own)
+        function.__code__ = _call_noted.__code__
 
     def new_case(self, memory: int | None) -> None:
         self.inputs: dict[int, Any] = {}  # by draw, as generate_input made them
@@ -96,24 +118,51 @@ class Referee(Worker):
             self.phase("generate_input")
             self.drop(command.draw)
             self.reseed(command.seed)  # for the problems that draw from torch's global generator
+            kept, slow = None, False
             if command.settle and self.base is not None:
                 data = self.task.redraw(self.base.copy())
+            elif command.draw or command.settle or command.probe:
+                data = self.generate(command)
             else:
-                data = self.task.generate_input(**self.ranks.args_of(command.args))
+                data, kept, slow = self.official_input(command)
             if command.settle and self.task.settle is not None:
                 data = self.task.settle(data)
             data = self.probe(data) if command.probe else data
             if large := self.exchange.has_large(data):
-                kept = self.large[command.draw] = self.exchange.Kept(data)
+                kept = self.large[command.draw] = kept or self.exchange.Kept(data)
                 data = kept.copy()
             self.inputs[command.draw] = data
             storages = [parts[0][1].untyped_storage() for parts in self.exchange.numbered(data).values()]
             size = sum(storage.nbytes() for storage in storages)
-            if large and command.draw == 0 and self.task.redraw and memory.free_memory() > BASE_INPUTS * size:
-                self.base = kept
+            if slow and self.task.redraw and memory.free_memory() > BASE_INPUTS * size:
+                self.base = kept or self.exchange.Copied(data)
             return {"large": large, "bytes": size}
 
         self.answer(messages.InputMade, make)
+
+    def generate(self, command: messages.MakeInput) -> Any:
+        return self.task.generate_input(**self.ranks.args_of(command.args))
+
+    def official_input(self, command: messages.MakeInput) -> tuple[Any, Any, bool]:
+        """A case's own, kept from an earlier run or to be kept; the memory that it lies in, if it is large; whether
+        others are rather made of it."""
+        exchange, args = self.exchange, self.ranks.args_of(command.args)
+        region = exchange.Region(exchange.make_memory(), exchange.INPUTS)
+        path = self.kept_cases.path_of("input", args, command.seed)
+        self.outcome = self.kept_cases.path_of("outcome", args, command.seed)
+        layout, started = self.kept_cases.load(path, region.view), time.process_time()
+        data = self.generate(command) if layout is None else exchange.Inputs(region).read(layout)
+        slow = layout is not None or time.process_time() - started >= kept_cases.KEEP_FROM_S
+        large = exchange.has_large(data)
+        if layout is None and (slow and path or large):
+            region.forget()  # what a damaged file has left there
+            layout = exchange.write_input(data, region, move=True)
+            self.kept_cases.save(path if slow else None, layout, region.view())
+        if large:
+            return data, exchange.Kept(region=region, layout=layout), True
+        region.forget()
+        os.close(region.descriptor)
+        return data, None, slow
 
     def hand_over(self, command: messages.HandOver) -> None:
         def hand_over() -> Fields:
@@ -165,10 +214,13 @@ class Referee(Worker):
         good, message, accuracy, known = True, "", command.accuracy, None
         if command.official:
             judged = self.copy_of(command.draw)
-            if self.noted is not None and (accuracy or command.share):
-                self.noted.wait_for(judged)
+            outcome = self.kept_outcome() if command.draw == 0 else None
+            if self.noted is not None:
+                self.noted.wait_for(judged, outcome)
             good, message = self.task.check(judged, output)
             known = self.known_reference()
+            if command.draw == 0 and known is not None and outcome is None:
+                self.keep_outcome(judged, known)
             fields["check_s"] = self.task.check_s
             if touched and command.draw == 0:  # of later calls nobody asks
                 fields["changed"] = self.names_of(changed, data, judged, told.inputs)
@@ -186,6 +238,21 @@ class Referee(Worker):
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
+
+    def kept_outcome(self) -> Callable[[Any], tuple[Any, float]] | None:
+        """What an earlier run has kept of the reference's work on a case's own input. All ranks have it, or none: the
+        reference calls collectives."""
+        told = self.kept_cases.load(self.outcome) if self.noted is not None else None
+        if self.ranks.any(told is None)[0] or told is None:
+            return None
+        seconds, words = SECONDS.unpack_from(told)[0], told[SECONDS.size :]
+        return lambda data: (self.exchange.read_outcome(words, data), seconds)
+
+    def keep_outcome(self, judged: Any, known: tuple[Any, float]) -> None:
+        output, seconds = known
+        if self.outcome is not None and seconds >= kept_cases.KEEP_FROM_S:
+            words = self.exchange.write_outcome(self.inputs[0], judged, output)
+            self.kept_cases.save(self.outcome, SECONDS.pack(seconds) + words)
 
     def part_of(self, draw: int, output: Any) -> tuple[Any, str]:
         """Of a call with other data, what is judged, and how much that is: rows that are drawn now, where the problem
@@ -312,6 +379,10 @@ class Referee(Worker):
             return {"changed": not same}
 
         self.answer(messages.Looked, look)
+
+
+def _call_noted(*args: Any, **kwargs: Any) -> Any:
+    return _noted_reference(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 - of the reference's module
 
 
 def reference_in(folder: str) -> Any:
