@@ -39,9 +39,8 @@ class Plan:
             return torch.empty(shape, dtype=dtype, device=device)
 
         width = next(width for width in WIDTHS if width >= dim)
-        # 64 more than a tile of the projections writes: at a power of two the rows' lines would share a set of a cache.
-        pitch = round_up(n, 32) + 64
-        self.buffers = {name: empty(batch, n, HIDDEN, pitch) for name in ("left", "right", "gate", "product")}
+        pitch = round_up(n, 64) + 64  # whole lines, and not a power of two of them
+        self.buffers = {name: empty(batch, n, HIDDEN * pitch + 64) for name in ("left", "right", "gate", "product")}
         self.buffers |= {
             "bias": empty(len(PROJECTIONS), HIDDEN, dtype=torch.float32),
             "weight": empty(len(PROJECTIONS), HIDDEN, width),
@@ -70,6 +69,8 @@ def custom_kernel(data):
         **{name: tensor.data_ptr() for name, tensor in tensors.items()},
         **plan.fields,
         mask_is_int64=int(mask.dtype == torch.int64),
+        project_tiles=0,
+        output_tiles=0,
     )
     extension().trimul(address, size, tuning_row(data)["TILE"])
     return out

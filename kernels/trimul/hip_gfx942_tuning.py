@@ -4,7 +4,7 @@ TILE: rows and columns of the triangle product's tile. Of 64 four share a CU, of
 """
 
 # What a shape outside the table gets.
-DEFAULT = {"TILE": 256}
+DEFAULT = {"TILE": 128}
 
 # What the tuner chooses from.
 SPACE = {"TILE": [64, 128, 256]}
@@ -13,7 +13,7 @@ TUNING = {
     # n, rounded up
     64: {"TILE": 64},
     128: {"TILE": 128},
-    256: {"TILE": 256},
-    512: {"TILE": 256},
-    1024: {"TILE": 256},
+    256: {"TILE": 128},
+    512: {"TILE": 128},
+    1024: {"TILE": 128},
 }

@@ -22,9 +22,9 @@ __global__ __launch_bounds__(T::THREADS, T::RESIDENCY) void triangle_kernel(cons
     const int i = uniform(tile / column_tiles % row_tiles * T::BM), j = uniform(tile % column_tiles * T::BN);
 
     const auto channel_of = [&](const _Float16* of, int row) {
-        return of + ((static_cast<size_t>(b) * args.n + row) * HIDDEN + h) * args.pitch;
+        return of + args.row_of(b * args.n + row) + h * args.pitch;
     };
-    const u32 row_bytes = 2u * HIDDEN * args.pitch;
+    const u32 row_bytes = 2u * args.row_halves();
     const auto row_at = [&](int first, int row) { return first + row < args.n ? row * row_bytes : RowReader::OUTSIDE; };
     using Halves = const unsigned short;
     const PairLoader<T::BM, T::THREADS> load_left(reinterpret_cast<Halves*>(channel_of(args.left, i)),
