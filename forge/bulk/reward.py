@@ -80,7 +80,9 @@ def _right_share(report: Document) -> float | None:
 def _share(case: CaseResult) -> float | None:
     if case.status is Status.FAIL:
         return case.accuracy.right_share if case.accuracy else None
-    return {Status.PASS: 1.0, Status.SAMPLED: None, Status.NOT_RUN: None}.get(case.status, 0.0)
+    if case.status in (Status.SAMPLED, Status.UNJUDGED, Status.NOT_RUN):
+        return None
+    return float(case.status is Status.PASS)
 
 
 def _of_light(report: Document) -> float | None:

@@ -69,6 +69,8 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         notes.append(f"deviates: a GPU that cannot hold the {size:g} GiB cache flush gets one of half its free memory")
     if plan.device.emulated and plan.mode in ("benchmark", "leaderboard"):
         notes.append("an emulated device: cases run for their correctness")
+    if not plan.judged:
+        notes.append("nothing is judged (--no-judge): modelled times of whatever it computes")
     if plan.calls == 1 and not official_eval:
         notes.append("one call a case (--calls 1): what is wrong from the second call on does not show")
     if problem.arch is not None and not plan.device.emulated and plan.device.arch != problem.arch:

@@ -31,6 +31,7 @@ Outcome = Literal[
 Blame = Literal["", "submission", "request", "machine"]
 OF_FAULT: dict[Fault, Outcome] = {"compiler": "compile_error", "memory": "out_of_memory"}
 OF_STATUS: dict[Status, Outcome] = {
+    Status.UNJUDGED: "doubtful",
     Status.FAIL: "wrong",
     Status.ERROR: "crashed",
     Status.CRASH: "crashed",
@@ -39,6 +40,7 @@ OF_STATUS: dict[Status, Outcome] = {
     Status.NOT_RUN: "machine_error",
 }
 MOST_DOUBTS, MOST_LINES, MOST_CHARS = 5, 28, 300  # in a message; in a compact text, and of each of its lines
+UNJUDGED = "nothing was judged (--no-judge)"
 PLACE = re.compile(r"\b([\w-]+\.py):(\d+)\b")
 NEXT = {
     "doubtful": "docs/harness.md says what a doubt is, docs/emulated-device.md what the checks see",
@@ -62,6 +64,8 @@ def cause_of(report: Document) -> Cause:
     failing = report.broken or next((case for case in report.cases if not case.passed), None)
     if failing is not None:
         status = OF_FAULT.get(failing.fault, OF_STATUS[failing.status])
+        if failing.status is Status.UNJUDGED:
+            return Cause(status, "request", UNJUDGED, failing)
         return Cause(status, "machine" if failing.status is Status.NOT_RUN else "submission", failing.message, failing)
     if report.exit_code == EXIT_PASS:
         return Cause("passed")

@@ -84,6 +84,11 @@ def eval_parser() -> Parser:
         action="store_true",
         help="emulated benchmarks and profiles: all of large cases, not a sample of their workgroups; checks them too",
     )
+    p.add_argument(
+        "--no-judge",
+        action="store_true",
+        help="emulated benchmarks and profiles: a modelled time alone; no output is looked at, and nothing passes",
+    )
     p.add_argument("--harness", metavar="FLAVOUR", help=f"judge as this one does: {', '.join(HARNESSES)}")
     p.add_argument("--strict", action="store_true", help=f"exit {EXIT_BUT} where a pass has doubts or findings")
     p.add_argument(
@@ -157,6 +162,8 @@ def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[Ev
     elif "CDNA_CHECKS" in os.environ:
         device.check_variables()
     compilers.take(args.triton, problem, device, submission)
+    if args.no_judge and (not device.emulated or args.mode not in ("benchmark", "profile") or own_eval is not None):
+        raise UsageError("--no-judge goes with benchmark and profile on an emulated device, where we judge")
     limit_s = args.timeout or case_limit_s(problem, harness, device, args.mode, cases)
     samples = device.emulated and args.mode in ("benchmark", "profile") and not args.full
     sample, not_sampled = sample_of(problem, cases) if samples else ("", "")
@@ -173,6 +180,7 @@ def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[Ev
         accuracy=not args.no_accuracy,
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,
+        judged=not args.no_judge,
         sample=sample,
         not_sampled=not_sampled,
         small=small_case(problem, reads, judged=bool(sample)) if device.emulated else None,

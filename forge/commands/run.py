@@ -41,6 +41,8 @@ def with_hint(error: TaskError, plan: EvalPlan) -> TaskError:
 
 def exit_code_of(run: Run, passed: bool, doubted: bool, strict: bool, trust: bool) -> int:
     """passed, doubted: of all that was judged with it."""
+    if run.unjudged:
+        return EXIT_BUT
     if not passed:
         missing = {case.status for case in run.cases if not case.passed} == {Status.NOT_RUN}
         return EXIT_BAD_INPUT if missing and run.complete and not run.buts else EXIT_FAIL

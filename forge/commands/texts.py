@@ -72,7 +72,7 @@ def details(result: CaseResult) -> list[str]:
     """What follows a case's line: for a failing one everything that helps, for a passing one its warnings."""
     lines = []
     accuracy = result.accuracy or Accuracy()
-    if result.passed:
+    if result.ran:
         lines += [f"but {text}" for text in result.buts] + [f"note: {text}" for text in result.remarks]
         if result.fresh_ratio is not None:
             lines.append(f"on other data a call takes {result.fresh_ratio:.2f} times as long as on the same data")

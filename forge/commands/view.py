@@ -23,6 +23,7 @@ from forge.task.score import Work, published_scores, rank_score
 STYLES = {
     Status.PASS: "green",
     Status.SAMPLED: "yellow",
+    Status.UNJUDGED: "yellow",
     Status.FAIL: "bold red",
     Status.ERROR: "bold red",
     Status.CRASH: "bold red",
@@ -141,10 +142,10 @@ class View:
         line.append(shown[STATUS_WIDTH:])
         self.print(line)
         lines = texts.details(result)
-        if not result.passed:
+        if not result.ran:
             lines = self._once("", "\n".join(map(harmless, lines)), PLACES, result)
         for detail in lines:
-            self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.passed else "yellow")
+            self.print(f"{'':{STATUS_WIDTH}} {detail}", "red" if not result.ran else "yellow")
         alike: dict[str, list[str]] = {}  # ranks have each their own addresses
         for text in texts.finding_texts(result.device_report):
             alike.setdefault(texts.NUMBERS.sub("", text), []).append(text)
@@ -210,7 +211,7 @@ class View:
     def _modelled_scores(self, run: Run) -> list[str]:
         """Over all cases, as the leaderboard would rank them: modelled, at the speed of light, published."""
         problem = self.plan.problem
-        times = [case.modelled_time(self.plan.caches) for case in run.cases if case.passed]
+        times = [case.modelled_time(self.plan.caches) for case in run.cases if case.ran]
         modelled_us = [time.us for time in times if time]
         if not run.cases or len(modelled_us) < len(run.cases):
             return []
@@ -245,6 +246,7 @@ class View:
                 ):
                     self.print(line)
         verdict = run.verdict if run.passed else run.verdict.upper()
+        passed = sum(case.ran for case in run.cases) if run.unjudged else passed
         seconds = f"{run.elapsed_s:.1f} s"
         found = [texts.NUMBERS.sub("", text) for case in run.cases for text in texts.finding_texts(case.device_report)]
         once, times = len(set(found)), f", {len(found)} times in all" if len(set(found)) < len(found) else ""

@@ -115,7 +115,7 @@ class Document(Struct, frozen=True, kw_only=True):
         """A passed case's modelled time on an emulated device, elsewhere the harness's mean; None if it has none."""
         time = self.modelled(case) if self.device.emulated else None
         us = time.us if time else case.stats.mean_us if case.stats else None
-        return us if case.passed else None
+        return us if case.ran else None
 
     @property
     def times_us(self) -> dict[str, float]:

@@ -80,7 +80,7 @@ def page_of(
     environment.filters["us"] = lambda value: number(value, 5)
     return environment.get_template("page.html.jinja").render(
         document=document,
-        colours={"pass": "pass", "pass, but": "but", "sampled": "but"},
+        colours={"pass": "pass", "pass, but": "but", "sampled": "but", "unjudged": "but"},
         rows=rows,
         kind=kind,
         sections=sections,

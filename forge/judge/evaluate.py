@@ -177,7 +177,7 @@ class Judge:
 
     def _run(self, case: CaseSpec, after: list[CaseSpec]) -> CaseResult:
         try_sample = self._try_sample(case)
-        if self._small is not None and not self._small.passed and self._small_is_official:
+        if self._small is not None and not self._small.ran and self._small_is_official:
             return CaseResult(case.index, case.spec, Status.SAMPLED)  # which fails as the small one does
 
         def whole(report: CaseReport, torch_flops: float) -> None:
@@ -224,7 +224,7 @@ class Judge:
         large = known is not None and (
             known.instructions >= LARGE_INSTRUCTIONS or known.torch_flops >= LARGE_TORCH_FLOPS
         )
-        return self._small.passed and (large or not stated)
+        return self._small.ran and (large or not stated)
 
     def _foretell(self, case: CaseSpec) -> None:
         """Before a large case of which nothing is known two calls of a small one: they tell how long to wait. Where

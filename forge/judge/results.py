@@ -15,6 +15,7 @@ from forge.task.score import Work, rank_score
 class Status(Enum):
     PASS = "pass"
     SAMPLED = "sampled"  # too large to be emulated whole: a modelled time, and its output was not judged
+    UNJUDGED = "unjudged"  # asked for: it ran, and nobody looked at what came of it
     FAIL = "fail"  # wrong output
     ERROR = "error"  # an exception
     CRASH = "crash"  # the process died
@@ -23,7 +24,7 @@ class Status(Enum):
     NOT_RUN = "not run"
 
 
-Verdict = Literal["pass", "pass, but", "fail", "incomplete"]
+Verdict = Literal["pass", "pass, but", "fail", "incomplete", "unjudged"]
 # Of an error or a case that was not judged, where that can be told: what would not compile, what found no memory.
 Fault = Literal["", "compiler", "memory"]
 LIBRARY = "hipBLASLt"  # instead of an operation of torch's: a product that the submission's own code has called for
@@ -143,6 +144,11 @@ class CaseResult(Struct):
         """Or nothing spoke against it: a sample has a but that says what was not checked."""
         return self.status in (Status.PASS, Status.SAMPLED)
 
+    @property
+    def ran(self) -> bool:
+        """To its end, judged or not: its times are those of the whole submission."""
+        return self.passed or self.status is Status.UNJUDGED
+
     def modelled_time(self, caches: Caches) -> ModelledTime | None:
         """Of the slowest rank."""
         return self.device_report.modelled_time(caches)
@@ -174,9 +180,17 @@ class Run(Struct):
         return bool(self.buts) or any(case.buts for case in self.cases)
 
     @property
+    def unjudged(self) -> bool:
+        """Whether nothing speaks against it, and nothing for it."""
+        ran = self.complete and self.broken is None and all(case.ran for case in self.cases)
+        return ran and any(case.status is Status.UNJUDGED for case in self.cases)
+
+    @property
     def verdict(self) -> Verdict:
         if not self.complete:
             return "incomplete"
+        if self.unjudged:
+            return "unjudged"
         return ("pass, but" if self.doubted else "pass") if self.passed else "fail"
 
     def score_us(self, ranking_by: str) -> float | None:

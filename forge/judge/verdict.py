@@ -36,8 +36,8 @@ from forge.judge.forecast import TYPICAL_FLOP_S
 from forge.judge.memory import lacking
 from forge.judge.output import Output
 from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_JUDGED_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
-from forge.judge.results import Accuracy, BackToBack, CaseResult, Status
-from forge.judge.timing import should_stop, summarize
+from forge.judge.results import Accuracy, CaseResult, Status
+from forge.judge.timing import back_to_back_of, should_stop, summarize
 from forge.judge.what_ran import AGAIN, look, report_of
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
@@ -50,7 +50,6 @@ LATE_NS, LATE_RATIO = 30e3, 0.25  # of a timed call: what waiting for an idle GP
 FRESH_DRAW = 10  # draws from here on are those of timed calls
 FRESH_RATIO = 5.0  # from which on other data is so much slower that the same data must have been known
 BACK_TO_BACK_LIMIT_S = 60.0  # for calls in a row, beside the check: they are counted to take some seconds
-CLOCK_RATIO, CLOCK_SLACK_S = 3.0, 0.1  # how much longer the evaluator may wait for calls than they say they take
 DEVICE_SAYS, REFUSED, MOST_REFUSALS = "cdna: ", ": refused: ", 3
 SMALL_INSTRUCTIONS, CHECKED = 200_000, 1 / 32  # of a call, a share of a second; of the others' later calls
 SMALL_BYTES = 64 << 20  # of a smaller input what judging takes says nothing
@@ -102,6 +101,8 @@ class CaseRun:
             self.begin()
             if self.is_sample():
                 pass
+            elif not self.plan.judged:
+                self.bare_calls()
             elif not self.keeps_first:
                 self.judged_calls(range(self.calls))
             else:
@@ -113,7 +114,9 @@ class CaseRun:
                 if not warm_up:
                     self.try_other_data()
                     self.judged_calls(range(1, self.calls))
-            if not warm_up and self.calls == len(WHERE) and self.result.status is not Status.SAMPLED:
+            if not self.plan.judged:
+                self.result.status = Status.UNJUDGED
+            elif not warm_up and self.calls == len(WHERE) and self.result.status is not Status.SAMPLED:
                 self.look_again()
             if self.timed and mode == "benchmark" and not warm_up and self.plan.back_to_back:
                 self.call_back_to_back()
@@ -268,6 +271,15 @@ class CaseRun:
         self.called[AGAIN] = self.hear_calls(AGAIN)
         self.outputs[AGAIN] = [one.answer.output for one in self.called[AGAIN]]
         self.judge(AGAIN)
+
+    def bare_calls(self) -> None:
+        """For a modelled time alone: the second call's, as a benchmark's, and no output is looked at."""
+        layouts = self.hand_over(self.make(0))
+        for draw, where in ((0, "elsewhere"), (AGAIN, "same")):
+            how = messages.Call(None, where, how="checked", watched=True, checks="none", count=True)
+            self.pool.tell([replace(how, layout=layout) for layout in layouts])
+            self.called[draw] = heard = self.hear_calls(draw)
+            self.result.call_s = max(one.answer.call_s for one in heard)
 
     def hear_calls(self, draw: int, first: Ended | None = None) -> list[RankAnswer[messages.Called]]:
         answers, problem = self.pool.hear(messages.Called)
@@ -565,27 +577,3 @@ def worst_accuracy(answers: Iterable[RankAnswer[messages.Judged]]) -> Accuracy:
         return replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
 
     return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)
-
-
-def back_to_back_of(
-    answers: Sequence[RankAnswer[messages.CalledBackToBack]], problem: RankAnswer[Any] | None, waited_s: float
-) -> BackToBack:
-    """All ranks' rounds as one: a round lasts as long as on the slowest rank. waited_s: on the evaluator's clock."""
-    if problem is not None:
-        return BackToBack(None, problem=problem.text())
-    told = [one.answer for one in answers]
-    rounds_us, host_rounds_us = (
-        tuple(max(times) for times in zip(*rounds))
-        for rounds in ([one.rounds_us for one in told], [one.host_rounds_us for one in told])
-    )
-    calls, said_s = told[0].calls, sum(rounds_us) * told[0].calls / 1e6
-    text = ""
-    if waited_s > CLOCK_RATIO * said_s + CLOCK_SLACK_S:
-        text = f"calls say that they took {said_s:.3g} s, and the evaluator waited {waited_s:.3g} s for them"
-    return BackToBack(
-        statistics.median(rounds_us) if rounds_us else None,
-        statistics.median(host_rounds_us) if host_rounds_us else None,
-        calls,
-        rounds_us,
-        text,
-    )

@@ -25,7 +25,7 @@ from forge.judge.evaluate import evaluate
 from forge.judge.messages import CalledBackToBack
 from forge.judge.plan import EMULATED_LIMIT_S, EvalPlan, case_limit_s
 from forge.judge.results import Run, Status
-from forge.judge.verdict import back_to_back_of
+from forge.judge.timing import back_to_back_of
 from forge.judge.worker_pool import RankAnswer
 from forge.task.cases import CaseError, CaseSpec, parse_case_file, spec_of
 from forge.task.harness import AMD, AMD_DISTRIBUTED
