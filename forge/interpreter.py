@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST = (3, 11)
-NEEDED = ["elftools", "jinja2", "msgspec", "numpy", "rich", "torch", "yaml", "ziglang"]
+NEEDED = ["elftools", "jinja2", "msgspec", "numpy", "rich", "torch", "yaml"]
 
 
 def hold_signals() -> None:

@@ -1,7 +1,8 @@
-"""Builds the engine (engine/*.cpp) once per machine, with a compiler that pip brings or the machine has.
+"""The engine (engine/*.cpp): a wheel's, made for this CPU's level of x86-64, or built once per machine.
 
-Order: $CDNA_CXX, ziglang (pip), clang++ on PATH. The result is cached under $CDNA_CACHE_DIR
-(default ~/.cache/cdna) by a hash of the sources, the compiler and the CPU's features.
+A compiler that pip brings or the machine has builds it: $CDNA_CXX, ziglang (pip), clang++ on PATH, in this order. The
+result is cached under $CDNA_CACHE_DIR (default ~/.cache/cdna) by a hash of the sources, the compiler and the CPU's
+features. $CDNA_CXX has it built where a wheel brings one, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ from . import abi
 from .cached_files import whole_elf
 
 ENGINE_DIR = abi.HEADERS
+PREBUILT = Path(__file__).parent / "prebuilt"  # a wheel's engines: LEVEL-HASH.so, of sources with that hash
+GLIBC = "2.28"  # which they run with, or a later one: manylinux_2_28's
+# The levels of x86-64 that they are made for, best first: what Linux calls the features of one beyond the level below
+# (x86-64 psABI, 3.1.1).
+LEVELS = {
+    "x86_64_v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+    "x86_64_v3": "avx2 bmi1 bmi2 f16c fma abm movbe",
+}
 FLAGS = [
     "-std=c++17",
     "-O3",
@@ -89,6 +98,14 @@ def find_compiler() -> tuple[list[str], list[str]]:
     )
 
 
+def levels_here() -> list[str]:
+    """Of LEVELS those that this CPU has, best first."""
+    has = set(_cpu_features().split())
+    if platform.machine() != "x86_64" or not has.issuperset(LEVELS["x86_64_v3"].split()):
+        return []
+    return [level for level, features in LEVELS.items() if has.issuperset(features.split())]
+
+
 def cpu_flags(compile_command: list[str]) -> list[str]:
     """Options that choose the CPU to compile for, in the order to try: this one, one that most machines are.
 
@@ -134,11 +151,17 @@ def sources_of(file: Path, folders: Sequence[Path]) -> list[Path]:
     return found
 
 
+def _hash_of_sources(*ends: str) -> str:
+    """Of the engine's files with these ends, and of all that its other headers are made from."""
+    tables = [Path(abi.__file__), Path(__file__), *isa.rows.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
+    own = [file for end in ends for file in ENGINE_DIR.rglob(f"*{end}")]
+    return _hash(sorted(file for file in [*own, *tables] if file.is_file()))
+
+
 def generated_headers() -> Path:
     """A folder with the headers made from the tables that Python reads too; named by what they are made of, which is
     sooner read than they are made."""
-    made_of = [Path(abi.__file__), *ENGINE_DIR.rglob("*.h"), *isa.rows.TABLE.parent.iterdir(), *cards.FOLDER.iterdir()]
-    folder = cache_dir() / f"generated-{_hash(sorted(file for file in [*made_of, Path(__file__)] if file.is_file()))}"
+    folder = cache_dir() / f"generated-{_hash_of_sources('.h')}"
     if (folder / "complete").exists():
         return folder
     files = {"cards.h": cards.header(), "isa.h": cpp.header(), "isa.inc": cpp.rows(), "layout.inc": abi.layout_rows()}
@@ -168,8 +191,37 @@ def _run(command: list[str], what: str) -> None:
         raise ToolchainError(f"{what} failed with {command[0]}:\n{result.stderr.strip()[-4000:]}")
 
 
+def prebuilt_name(level: str) -> str:
+    return f"{level}-{_hash_of_sources('.cpp', '.h')}.so"
+
+
+def prebuild(level: str, folder: Path) -> Path:
+    """A wheel's engine for one of LEVELS, built with ziglang: from the same sources the same bytes, wherever."""
+    if (zig := zig_binary()) is None:
+        raise ToolchainError("a wheel's engines are built with ziglang: `pip install ziglang`")
+    compiler = [zig, "c++", "-target", f"x86_64-linux-gnu.{GLIBC}", f"-mcpu={level}", "-nostdinc++", *FLAGS, "-g0"]
+    output = folder / prebuilt_name(level)
+    (scratch := folder / f"{level}.objects").mkdir(parents=True)
+    includes = [f"-I{ENGINE_DIR}", f"-I{generated_headers()}"]
+
+    def compile_one(source: Path) -> Path:
+        made = scratch / f"{source.relative_to(ENGINE_DIR).as_posix().replace('/', '-')}.o"
+        _run([*compiler, *includes, "-c", str(source), "-o", str(made)], f"compiling {source.name}")
+        return made
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = [str(made) for made in pool.map(compile_one, sorted(ENGINE_DIR.rglob("*.cpp")))]
+    _run([zig, "ld.lld", "-shared", "--strip-all", *objects, "-o", str(output)], "linking the engine")
+    shutil.rmtree(scratch)
+    return output
+
+
 def engine_library() -> Path:
-    """Path of the built engine, building it where the cache has none (half a minute on two cores)."""
+    """Path of the engine: a wheel's, else one built where the cache has none (half a minute on two cores)."""
+    if PREBUILT.is_dir() and not os.environ.get("CDNA_CXX"):
+        for level in levels_here():
+            if (made := PREBUILT / prebuilt_name(level)).exists():
+                return made
     compile_command, link_command = find_compiler()
     generated = generated_headers()
     sources = sorted(ENGINE_DIR.rglob("*.cpp"))

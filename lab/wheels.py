@@ -1,0 +1,106 @@
+"""The wheels and source distributions of a release, with engines for two levels of x86-64 inside.
+
+    python -m lab.wheels [-o dist] [--commit HEAD]
+
+Made of what git has of a commit, in a folder of its own, with ziglang: the same commit gives the same bytes, wherever
+and whenever. The wheel of cdna is for Linux with glibc 2.28 or later; on a CPU without AVX2, or another machine than
+x86-64, it builds its engine, as the source distribution does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLATFORM = "manylinux_2_28_x86_64"
+ENGINES = """
+from pathlib import Path
+from cdna.engine.build import LEVELS, PREBUILT, prebuild
+PREBUILT.mkdir()
+for level in LEVELS:
+    print(f"engine for {level}: {prebuild(level, PREBUILT).stat().st_size} bytes", flush=True)
+"""
+BUILD = """
+import sys
+from setuptools import build_meta
+platform = [f"--plat-name={sys.argv[2]}"] if sys.argv[2] else []
+build_meta.build_wheel(sys.argv[1], {"--build-option": platform})
+"""
+SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+
+
+def output_of(*command: str) -> bytes:
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
+
+
+def set_times(tree: Path, epoch: int) -> None:
+    for path in tree.rglob("*"):
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
+
+
+def run(tree: Path, script: str, *words: str, epoch: int, quiet: bool = True) -> None:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "PYTHONPATH": str(tree.parent), "TZ": "UTC"}
+    environment |= {"CDNA_CACHE_DIR": str(tree.parent / ".cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=tree, env=environment, text=True,
+        stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT if quiet else None,
+    )  # fmt: skip
+    if done.returncode:
+        sys.exit(f"{done.stdout or ''}lab.wheels: failed: {script.strip().splitlines()[-1]}")
+
+
+def set_archive_times(archive: Path, epoch: int) -> None:
+    """A source distribution's: the compressed file's own, those of its entries, and their order and owners."""
+    with tarfile.open(archive) as read:
+        entries = [(one, read.extractfile(one)) for one in sorted(read.getmembers(), key=lambda one: one.name)]
+        text = io.BytesIO()
+        with tarfile.open(fileobj=text, mode="w", format=tarfile.PAX_FORMAT) as made:
+            for one, content in entries:
+                one.mtime, one.uid, one.gid, one.uname, one.gname, one.pax_headers = epoch, 0, 0, "", "", {}
+                made.addfile(one, content)
+    archive.write_bytes(gzip.compress(text.getvalue(), mtime=epoch))
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="FOLDER", help="default: dist")
+    parser.add_argument("--commit", default="HEAD", help="what is released (default: HEAD)")
+    options = parser.parse_args(argv)
+    options.output.mkdir(parents=True, exist_ok=True)
+    output = options.output.resolve()
+    epoch = int(output_of("git", "log", "-1", "--format=%ct", options.commit))
+    os.umask(0o022)
+    with tempfile.TemporaryDirectory() as name:
+        tree = Path(name) / "tree"
+        tree.mkdir()
+        with tarfile.open(fileobj=io.BytesIO(output_of("git", "archive", options.commit))) as archive:
+            archive.extractall(tree, filter="data")
+        made = Path(name) / "made"
+        for project, platform in ((tree / "cdna", PLATFORM), (tree, "")):
+            set_times(tree, epoch)
+            run(project, SDIST, str(made), epoch=epoch)
+            if platform:
+                run(tree, ENGINES, epoch=epoch, quiet=False)
+                set_times(tree, epoch)
+            run(project, BUILD, str(made), platform, epoch=epoch)
+        for archive_path in made.glob("*.tar.gz"):
+            set_archive_times(archive_path, epoch)
+        for file in sorted(made.iterdir()):
+            data = file.read_bytes()
+            (output / file.name).write_bytes(data)
+            print(f"{hashlib.sha256(data).hexdigest()}  {file.name}  {len(data) / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
