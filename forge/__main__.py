@@ -30,7 +30,7 @@ examples:
   forge compare last-1 last
   source <(forge completion bash)
 
-forge COMMAND --help says more; exit codes are in docs/exit-codes.md.
+forge COMMAND --help says more, forge --version which this is; exit codes are in docs/exit-codes.md.
 """
 
 
@@ -110,6 +110,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(USAGE, end="")
+        return EXIT_PASS
+    if words[:1] == ["--version"]:
+        from forge.device.release import model, release
+
+        print(f"forge {release()}, model {model()}")
         return EXIT_PASS
     if not words or words[0] not in COMMANDS:
         what = f"unknown command {words[0]!r}" if words else "which command?"

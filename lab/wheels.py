@@ -1,10 +1,11 @@
 """The wheels and source distributions of a release, with engines for two levels of x86-64 inside.
 
-    python -m lab.wheels [-o dist] [--commit HEAD]
+    python -m lab.wheels [-o dist] [--commit HEAD] [--tag]
 
 Made of what git has of a commit, in a folder of its own, with ziglang: the same commit gives the same bytes, wherever
 and whenever. The wheel of cdna is for Linux with glibc 2.28 or later; on a CPU without AVX2, or another machine than
-x86-64, it builds its engine, as the source distribution does.
+x86-64, an engine is built as from the source distribution. Both wheels are tried in an environment of their own, which
+sees this one's packages. --tag: the commit is tagged with its version, which CHANGELOG.md has to have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -35,6 +37,20 @@ import sys
 from setuptools import build_meta
 platform = [f"--plat-name={sys.argv[2]}"] if sys.argv[2] else []
 build_meta.build_wheel(sys.argv[1], {"--build-option": platform})
+"""
+TRIAL = """
+import torch, triton, triton.language as tl, cdna, forge
+from cdna.engine.build import PREBUILT, engine_library, levels_here
+from cdna.version import release
+@triton.jit
+def plus_one(x, n: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, n)
+    tl.store(x + at, tl.load(x + at) + 1)
+x = torch.zeros(1024)
+with cdna.device("gfx942", checks="all"):
+    plus_one[(16,)](x, 64)
+assert x.sum() == 1024 and engine_library().parent == PREBUILT or not levels_here()
+print(f"tried: cdna {release()}, {engine_library().name}")
 """
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
@@ -71,10 +87,34 @@ def set_archive_times(archive: Path, epoch: int) -> None:
     archive.write_bytes(gzip.compress(text.getvalue(), mtime=epoch))
 
 
+def try_wheels(folder: Path, wheels: Sequence[Path]) -> None:
+    """TRIAL is a file: Triton reads the source of its kernels."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    new = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", new], check=True)
+    (packages,) = new.glob("lib/python*/site-packages")
+    python = new / "bin" / "python"
+    subprocess.run([*pip, "--python", python, "install", "-q", "--no-deps", "--no-index", *wheels], check=True)
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "others.pth").write_text("".join(f"{path}\n" for path in others))
+    (folder / "trial.py").write_text(TRIAL)
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "CDNA_CACHE_DIR": str(folder / "cache")}
+    subprocess.run([python, folder / "trial.py"], cwd=folder, env=environment, check=True)
+
+
+def tag(tree: Path, commit: str) -> None:
+    version, changes = ((tree / name).read_text().strip() for name in ("cdna/VERSION", "CHANGELOG.md"))
+    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE):
+        sys.exit(f"lab.wheels: CHANGELOG.md has no section `## [{version}] - YYYY-MM-DD`: not tagged")
+    output_of("git", "tag", "-a", "-m", f"cdna and cdna-forge {version}", f"v{version}", commit)
+    print(f"tagged v{version}")
+
+
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="FOLDER", help="default: dist")
     parser.add_argument("--commit", default="HEAD", help="what is released (default: HEAD)")
+    parser.add_argument("--tag", action="store_true", help="tag it, once all this has worked")
     options = parser.parse_args(argv)
     options.output.mkdir(parents=True, exist_ok=True)
     output = options.output.resolve()
@@ -85,6 +125,7 @@ def main(argv: Sequence[str]) -> int:
         tree.mkdir()
         with tarfile.open(fileobj=io.BytesIO(output_of("git", "archive", options.commit))) as archive:
             archive.extractall(tree, filter="data")
+        (tree / "cdna" / "COMMIT").write_text(output_of("git", "rev-parse", options.commit).decode()[:10] + "\n")
         made = Path(name) / "made"
         for project, platform in ((tree / "cdna", PLATFORM), (tree, "")):
             set_times(tree, epoch)
@@ -98,7 +139,10 @@ def main(argv: Sequence[str]) -> int:
         for file in sorted(made.iterdir()):
             data = file.read_bytes()
             (output / file.name).write_bytes(data)
-            print(f"{hashlib.sha256(data).hexdigest()}  {file.name}  {len(data) / 1e6:.1f} MB")
+            print(f"{hashlib.sha256(data).hexdigest()}  {file.name}  {len(data) / 1e6:.1f} MB", flush=True)
+        try_wheels(Path(name), sorted(made.glob("*.whl")))
+        if options.tag:
+            tag(tree, options.commit)
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from ..binary.resources import read_resources
 from ..cards import ARCHS
-from ..engine.build import cache_dir, engine_library, find_compiler
+from ..engine.build import PREBUILT, cache_dir, engine_library, find_compiler
 from ..errors import CdnaError, ToolchainError
 from ..hip.compile.compilers import (
     INCLUDE_DIR,
@@ -114,8 +114,9 @@ def _triton() -> tuple[str, str, str]:
 
 def _engine() -> tuple[str, str, str]:
     try:
-        compiler = " ".join(find_compiler()[0][:2])
-        return "works", "emulated device", f"{engine_library()}, compiled by {compiler}"
+        library = engine_library()
+        how = "of cdna's wheel" if library.parent == PREBUILT else f"compiled by {' '.join(find_compiler()[0][:2])}"
+        return "works", "emulated device", f"{library}, {how}"
     except CdnaError as error:
         said = str(error).splitlines()
         return "MISSING", "emulated device", " ".join([said[0], *(line for line in said[1:] if " error: " in line)])

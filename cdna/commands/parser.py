@@ -10,6 +10,7 @@ from typing import Any
 from ..binary.waits import MOST_STEPS
 from ..cards import ARCHS, get_card
 from ..hip.compile.source import HipSource
+from ..version import model_version, release
 
 DESCRIPTION = "HIP programs and kernels on an emulated MI300X or MI355X, without a GPU."
 _LETTERS = {"f": "-ffast-math", "m": "-munsafe-fp-atomics", "W": "-Wno-vla"}
@@ -19,9 +20,18 @@ ARGUMENTS = (
 )
 
 
+class _Version(argparse.Action):
+    """Told when it is asked for: the model's hash reads all sources."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"cdna {release()}, model {model_version()}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """One subcommand for each thing that this installation can do."""
     parser = argparse.ArgumentParser(prog="cdna", description=DESCRIPTION)
+    parser.add_argument("--version", action=_Version, nargs=0, help="the number, the commit and the time model's hash")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (_add_run, _add_check, _add_profile, _add_compile, _add_report, _add_debug, _add_coverage):
         add(commands)

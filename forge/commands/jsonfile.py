@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import convert, structs
 
 from forge.console import Parser, UsageError
+from forge.device.release import release
 from forge.files import write_whole
 from forge.history import document as results
 from forge.judge.compilers import made_by
@@ -62,6 +63,7 @@ def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:
         compilers=made_by(plan.problem, plan.device, plan.submission),
         submission_sha256=hashlib.sha256(plan.submission).hexdigest(),
         evaluator_sha256=_evaluator_digest(),
+        release=release(),
         platform=platform.platform(),
         cores=os.cpu_count(),
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -14,17 +14,14 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from cdna.version import model_version
 from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, Fingerprint, causes
 from forge.device.cards import HIP_VERSION, Card
+from forge.device.release import model
 from forge.device.report import Caches, DeviceReport
 from forge.device.roofline import Roofline
 
 PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
-
-# What is said of torch's own operations, which cdna knows nothing of.
-TORCH_MODEL = Path(__file__).parent, Path(__file__).parents[1] / "judge" / "operations.py"
 
 
 class EmulatedDevice(Device):
@@ -72,7 +69,7 @@ class EmulatedDevice(Device):
         return replace(
             super().fingerprint(),
             card=self.card.name,
-            model=model_version(*TORCH_MODEL),
+            model=model(),
             hip=f"{HIP_VERSION} (claimed)",
             cpu=_cpu_name(),
             python=platform.python_version(),

@@ -59,6 +59,7 @@ class MadeWith(Fingerprint, frozen=True, kw_only=True):
     submission_sha256: Sha256
     evaluator_sha256: str  # of forge's sources
     time: str  # ISO, UTC
+    release: str = ""  # such as "0.1.0, commit 12df46fc12"
     compilers: Compilers = Compilers()
     platform: str = ""
     cores: int | None = None

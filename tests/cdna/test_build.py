@@ -4,9 +4,11 @@ import importlib.util
 import platform
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from cdna.engine import build
 from cdna.engine.build import ENGINE_DIR, FLAGS, engine_library, find_compiler, sources_of
 from cdna.errors import ToolchainError
 
@@ -58,6 +60,35 @@ def test_a_compiler_that_always_crashes_is_named(own_cache: Path, monkeypatch: p
     compiler = crashing_compiler(own_cache, on="-c")
     monkeypatch.setenv("CDNA_CXX", str(compiler))
     with pytest.raises(ToolchainError, match=r"compiling .*\.cpp failed with .*\nclang frontend"):
+        engine_library()
+
+
+V3 = "avx2 bmi1 bmi2 f16c fma abm movbe"
+V4 = f"{V3} avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    "flags, machine, taken",
+    [(V4, "x86_64", "x86_64_v4"), (V3, "x86_64", "x86_64_v3"), ("avx", "x86_64", None), (V4, "aarch64", None)],
+)
+def test_a_wheels_engine_is_the_best_that_the_cpu_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, machine: str, taken: str | None
+) -> None:
+    """And no compiler is looked for; where there is none that it can run, one is."""
+    for level in build.LEVELS:
+        (tmp_path / build.prebuilt_name(level)).touch()
+    monkeypatch.setattr(build, "PREBUILT", tmp_path)
+    monkeypatch.setattr(build, "_cpu_features", lambda: f"flags : fpu {flags}")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(build, "find_compiler", Mock(side_effect=ToolchainError("no compiler")))
+    monkeypatch.delenv("CDNA_CXX", raising=False)
+    if taken is not None:
+        assert engine_library() == (best := tmp_path / build.prebuilt_name(taken))
+        best.rename(tmp_path / f"{taken}-of-other-sources.so")
+        if taken == "x86_64_v4":
+            assert engine_library() == (below := tmp_path / build.prebuilt_name("x86_64_v3"))
+            monkeypatch.setenv("CDNA_CXX", str(below))  # what a wheel brings is not asked for then
+    with pytest.raises(ToolchainError, match="no compiler"):
         engine_library()
 
 

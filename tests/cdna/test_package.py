@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cdna
+from cdna.version import number
 
 HERE = Path(cdna.__file__).parent
 
@@ -26,6 +28,29 @@ def test_the_wheels_share_no_file() -> None:
     above = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     assert above["tool"]["setuptools"]["packages"]["find"]["include"] == ["forge*"]
     assert "cdna" in above["project"]["dependencies"]
+
+
+def test_both_packages_have_one_number_and_say_it() -> None:
+    for file, of in ((HERE / "pyproject.toml", "VERSION"), (HERE.parent / "pyproject.toml", "cdna/VERSION")):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))
+        assert project["project"]["dynamic"] == ["version"]
+        assert project["tool"]["setuptools"]["dynamic"]["version"] == {"file": of}
+    for package in ("cdna", "forge"):
+        done = subprocess.run([sys.executable, "-m", package, "--version"], capture_output=True, text=True, timeout=300)
+        told = rf"{package} {re.escape(number())}(, commit [0-9a-f]{{10}}\+?)?, model [0-9a-f]{{12}}\n"
+        assert done.returncode == 0 and re.fullmatch(told, done.stdout), done
+
+
+@pytest.mark.slow(reason="builds two engines, twice")
+def test_a_release_has_the_same_bytes_wherever_it_is_made(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        words = [sys.executable, "-m", "lab.wheels", "-o", str(tmp_path / name)]
+        done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True)
+        assert done.returncode == 0 and "tried: cdna " in done.stdout, done.stdout + done.stderr
+    first, second = (
+        {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("first", "second")
+    )
+    assert len(first) == 4 and first == second
 
 
 @pytest.mark.slow(reason="builds two wheels and makes an environment")

@@ -285,6 +285,7 @@ def test_modes_cases_and_the_json_file(folder: Path) -> None:
     assert {case["time"] for case in result["cases"]} == {"emulated"}
     assert result["score_us"] is None and all(case["stats_ns"] is None for case in result["cases"])
     assert result["cases"][0]["floor"]["hbm_bytes"] == 56
+    assert re.fullmatch(r"\d+\.\d+\.\d+(, commit [0-9a-f]{10}\+?)?", result["fingerprint"]["release"])
     assert {"submission_sha256", "evaluator_sha256", "torch", "triton", "python", "cores"} <= set(result["fingerprint"])
 
 

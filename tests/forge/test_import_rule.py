@@ -29,7 +29,7 @@ FORGE["tune"] = {"console", "interpreter", "files", "task", "device", "generate"
 FORGE["bulk"] = {"console", "files", "task", "device", "generate", "judge", "history", "commands"}
 FORGE["serve"] = {"console", "task", "device", "generate", "judge", "commands", "bulk"}
 FORGE["__init__"] = {"bulk"}
-FORGE["__main__"] = {"console", "interpreter", "commands", "bulk", "serve", "tune"}
+FORGE["__main__"] = {"console", "interpreter", "device", "commands", "bulk", "serve", "tune"}
 FACTS = {"errors", "cards", "isa", "results"}
 CDNA: dict[str, set[str]] = {"cards": {"errors"}, "isa": {"errors", "cards"}}
 CDNA |= {room: set() for room in ("errors", "results", "version")}
@@ -44,7 +44,18 @@ CDNA["profile"] = FACTS | {"binary", "observe"}
 CDNA["triton"] = {"errors", "cards", "isa", "engine", "binary", "checks", "observe", "launch"}
 CDNA["hip"] = {"errors", "cards", "engine", "binary", "observe", "profile"}
 CDNA["testing"] = FACTS | {"engine", "binary", "launch", "hip"}
-CDNA["commands"] = FACTS | {"sarif", "engine", "binary", "checks", "observe", "launch", "profile", "triton", "hip"}
+CDNA["commands"] = FACTS | {
+    "version",
+    "sarif",
+    "engine",
+    "binary",
+    "checks",
+    "observe",
+    "launch",
+    "profile",
+    "triton",
+    "hip",
+}
 CDNA["__init__"] = {"errors", "cards", "results", "engine", "checks", "observe", "launch", "profile", "triton"}
 CDNA["__main__"] = {"errors", "cards", "hip", "commands"}
 CDNA["pytest_plugin"] = {"errors", "cards", "engine", "checks", "observe", "triton"}
