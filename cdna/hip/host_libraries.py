@@ -64,10 +64,20 @@ def runtime_library() -> Path:
 def environment_of_programs() -> dict[str, str]:
     """In which C code opens the runtime by its names, and a program's hipRTC finds this package."""
     return {
-        "LD_LIBRARY_PATH": first_in(os.environ.get("LD_LIBRARY_PATH", ""), runtime_library().parent),
+        "LD_LIBRARY_PATH": first_in(os.environ.get("LD_LIBRARY_PATH", ""), _this_process_library(cache_dir()).parent),
         "CDNA_PYTHON": sys.executable,
         "CDNA_ROOT": str(Path(__file__).parents[2]),
     }
+
+
+_found: dict[Path, Path] = {}
+
+
+def _this_process_library(cache: Path) -> Path:
+    """`runtime_library`, found once: a process keeps the sources that it began with, which take long to read anew."""
+    if cache not in _found or not whole_elf(_found[cache]):
+        _found[cache] = runtime_library()
+    return _found[cache]
 
 
 def first_in(paths: str, folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib.util
 import marshal
@@ -41,6 +42,7 @@ from forge.task.problem import ROOT, Problem
 
 MOST_SOURCE_BYTES = 64 << 20  # a source that is larger is told by its size
 PYC_HEAD_BYTES = 16
+BEFORE_ALL = ("sitecustomize", "usercustomize")  # modules that Python imports by itself
 SETTLED_NS = 2_000_000_000  # no file system tells times less exactly
 FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
 COUNT_FROM_S = 300.0  # foretold, from which on a sample is run to tell better
@@ -333,18 +335,24 @@ def digests(problem: Problem) -> dict[str, bytes]:
     for room, kinds in (("reference", (".py", ".yml")), ("forge", (".py", ".so")), ("cdna", (".py", ".so"))):
         for folder, _, names in os.walk(ROOT / room):
             paths |= {f"{folder}/{name}" for name in names if name.endswith(kinds)}
-    paths |= {str(path) for kind in ("*.py", "*.so", "*/__init__.py") for path in ROOT.glob(kind)}
-    for place in map(Path, sys.path):
-        paths |= {str(path) for kind in ("*.pth", "sitecustomize*", "usercustomize*") for path in place.glob(kind)}
-    paths |= {importlib.util.cache_from_source(path) for path in paths if path.endswith(".py")}
+    for entry in os.scandir(ROOT):
+        paths |= {entry.path} if entry.name.endswith((".py", ".so")) else {f"{entry.path}/__init__.py"}
+    for place in sys.path:
+        with contextlib.suppress(OSError):
+            own = (name for name in os.listdir(place) if name.endswith(".pth") or name.startswith(BEFORE_ALL))
+            paths |= {os.path.join(place, name) for name in own}
+    paths |= {_cached(path) for path in paths if path.endswith(".py")}
     return {path: digest for path in paths if (digest := _digest(path))}
+
+
+_cached = functools.cache(importlib.util.cache_from_source)
 
 
 def made_of(digests: dict[str, bytes]) -> str:
     """What inputs and references follow from: our sources, not what Python or a builder makes of them."""
     sources = sorted(path for path in digests if path.endswith((".py", ".yml")))
     return hashlib.sha256(
-        b"".join(os.path.relpath(path, ROOT).encode() + digests[path] for path in sources)
+        b"".join(path.removeprefix(f"{ROOT}/").encode() + digests[path] for path in sources)
     ).hexdigest()
 
 

@@ -9,6 +9,7 @@ file, and what lies there is bounded. No torch.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forge.judge import landlock
-from forge.judge.confinement import SHARED_MEMORY, Bounds, places_to_read
+from forge.judge.confinement import SHARED_MEMORY, VARIABLES, Bounds, places_to_read
 from forge.task.problem import ROOT
 
 HEAD = struct.Struct("<12s32sQQ")  # a mark, the digest of all that follows, the bytes of words and of numbers
@@ -46,10 +47,17 @@ def most_bytes() -> int:
 def place_for(bounds: Bounds) -> str:
     """The folder; "" where a submission within those bounds could read it or write to it, or nothing is to be kept."""
     place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "cdna-forge", "cases").resolve()
-    open_to_it = [*places_to_read(str(ROOT), bounds), *bounds.writable, SHARED_MEMORY]
-    if not most_bytes() or not landlock.there() or any(_is_within(place, one) for one in open_to_it if one):
+    if not most_bytes() or not landlock.there():
         return ""
-    return str(place)
+    of_run = any(_is_within(place, one) for one in (*bounds.readable, *bounds.writable, SHARED_MEMORY))
+    lasting = (bounds.kept, *sys.path, *(os.environ.get(name, "") for name in VARIABLES))
+    return "" if of_run or _is_readable(place, bounds.kept, lasting) else str(place)
+
+
+@functools.lru_cache(maxsize=8)
+def _is_readable(place: Path, kept: str, lasting: tuple[str, ...]) -> bool:
+    """Whether it lies below what any submission reads; lasting: what that follows from."""
+    return any(_is_within(place, one) for one in places_to_read(str(ROOT), Bounds(kept=kept)) if one)
 
 
 def _is_within(place: Path, folder: str) -> bool:

@@ -121,7 +121,8 @@ def free_memory() -> float:
     """Of the machine, or of what this process and its like may take together; infinite where it cannot be told."""
     free = math.inf
     with contextlib.suppress(OSError, KeyError, ValueError, IndexError):
-        free = float(_bytes_of("/proc/meminfo")["MemAvailable"])
+        with open("/proc/meminfo", "rb") as file:
+            free = float(int(file.read().partition(b"MemAvailable:")[2].split(maxsplit=1)[0]) << 10)
     for folder, (most, taken) in zip(_groups(), GROUP_BYTES):
         with contextlib.suppress(OSError, ValueError):  # "max"
             free = min(free, float(int((folder / most).read_text()) - int((folder / taken).read_text())))

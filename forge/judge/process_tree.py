@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import time
 from collections.abc import Iterable
 
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, try_prctl
 
+LOOK_AGAIN_S = 0.2  # after killing, for processes that were started meanwhile
 _proc: int | None = None  # /proc of the namespace of processes that the evaluator is in
 
 
@@ -56,12 +58,32 @@ def descendants(of: int, without: Iterable[int] = ()) -> list[int]:
 
 def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
     """Kills every process below `of`, but those to `spared` with all below them, and `kept`, and waits for the end."""
-    kept, started, wait_s = set(kept), time.monotonic(), 0.001
+    kept, started = set(kept), time.monotonic()
     while left := [pid for pid in descendants(of, without=spared) if pid not in kept]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > started + patience_s:
+        if (left_s := started + patience_s - time.monotonic()) <= 0:
             break
-        time.sleep(wait_s)
-        wait_s = min(2 * wait_s, 0.02)
+        wait_for_ends(left, min(left_s, LOOK_AGAIN_S))
+
+
+def wait_for_ends(pids: Iterable[int], most_s: float) -> None:
+    """Until these processes have ended, or the time is up."""
+    deadline, ends = time.monotonic() + most_s, select.poll()
+    descriptors = set()
+    try:
+        for pid in pids:
+            with contextlib.suppress(OSError, AttributeError):  # it has ended; not Linux
+                descriptors.add(descriptor := os.pidfd_open(pid))
+                ends.register(descriptor, select.POLLIN)
+        waiting = set(descriptors)
+        while waiting and (left_s := deadline - time.monotonic()) > 0:
+            for descriptor, _ in ends.poll(left_s * 1e3):
+                ends.unregister(descriptor)
+                waiting.remove(descriptor)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    if not descriptors:
+        time.sleep(0.001)

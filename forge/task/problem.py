@@ -6,6 +6,7 @@ Loading imports neither torch nor triton and reads only what is asked for: `load
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Iterator
@@ -175,7 +176,7 @@ def _parsed(path: Path, text: str) -> Any:
         raise ProblemError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
 
 
-_parsed_once = functools.lru_cache(maxsize=2)(_parsed)  # of what is asked for many times, and never changed
+_parsed_once = functools.lru_cache(maxsize=8)(_parsed)  # of what is asked for many times; not to be changed
 
 
 class _Reader:
@@ -299,7 +300,7 @@ def _spread(task: _Reader, case: Case) -> tuple[str, ...]:
 
 def _read_folder(entry: ProblemEntry) -> Problem:
     path = entry.directory / "task.yml"
-    task = _Reader(path, _parsed(path, _text_of(path)))
+    task = _Reader(path, copy.deepcopy(_parsed_once(path, _text_of(path))))
     for key in task.values:
         close = _closest(str(key), TASK_KEYS, cutoff=0.8)
         if close and key not in TASK_KEYS:
