@@ -1,6 +1,8 @@
 """Kernels with a wait weakened by one or a wait state less: does `python -m cdna check` see each that matters?
 
-    python lab/path_mutations.py FILE.hsaco ... [--most 40] [--walks 300] [--seed 1] [-o FILE.json]
+    python lab/path_mutations.py FILE ... [--most 40] [--walks 300] [--seed 1] [-o FILE.json]
+
+FILE: a code object, or assembly as compilers write it.
 
 A mutant that is not named is judged by walks: random paths through the kernel on which the counters are queues, as the
 hardware has them, and each instruction's registers are looked up in them. It shares the tables of instructions with the
@@ -20,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdna.binary.all_paths import KernelPaths, look_at
-from cdna.binary.asm import AsmFile, Statement
-from cdna.binary.decode import wait_counts
+from cdna.binary.asm import AsmFile, Statement, parse
+from cdna.binary.decode import base_mnemonic, wait_counts
 from cdna.binary.elf import CodeObjectError, read
 from cdna.binary.flow import Flow, Stack
 from cdna.binary.statements import statements_of
@@ -76,8 +78,9 @@ def without(asm: AsmFile, index: int) -> AsmFile:
 class _Pending:
     registers: frozenset[Register]
     ordered: bool
-    of_lds: bool
-    load: bool
+    lds: str  # what it does there: load, store, or "direct", a load from memory that goes straight there
+    flag: bool  # another wave may have written it
+    group: int  # how many barriers came before it
 
 
 class Walk:
@@ -87,7 +90,8 @@ class Walk:
         self.asm, self.flow, self.draw, self.at = asm, flow, draw, entry
         self.stack: Stack = ()
         self.queues: list[list[_Pending]] = [[], []]
-        self.crossed = False  # a store to LDS has crossed a barrier
+        self.barriers, self.crossed = 0, set[str]()  # what of LDS has crossed a barrier: load, store
+        self.came: set[int] = set()  # groups of which a direct load has come
         self.fault = ""
 
     def run(self, steps: int = STEPS_OF_A_WALK) -> str:
@@ -116,31 +120,39 @@ class Walk:
             return
         self._look(use.reads | use.c | use.lane | use.stored | ({M0} if use.m0 else set()), False, "")
         kind = {"lds": "lds", "scalar_memory": "scalar", "memory": "memory"}.get(facts.unit, "")
+        pending = [one for queue in self.queues for one in queue]
         if facts.unit == "barrier":
-            self.crossed |= any(one.of_lds for queue in self.queues for one in queue)
-        if facts.unit == "lds" and facts.does == "load" and self.crossed:
-            self.fault = "LDS is read behind a barrier that a store has crossed"
+            self.barriers += 1
+            self.crossed |= {one.lds for one in pending}
+            if any(one.lds == "direct" and one.group in self.came for one in pending):
+                self.fault = "loads to LDS that were issued together are parted by a barrier"
+        here = facts.does if facts.unit == "lds" and facts.does in ("load", "store") else ""
+        direct = " lds" in f" {text}" or "to_lds" in facts.flags
+        if here and {"load": "store", "store": "load"}[here] in self.crossed:
+            self.fault = "LDS is touched behind a barrier that another access has crossed"
+        if facts.does == "acquire" and any(one.flag for one in pending):
+            self.fault = "caches are emptied before the flag has come"
         writes = use.writes
         if facts.does == "atomic" and facts.space == "buffer" and {"sc0", "glc"} & set(text.split()):
             writes |= use_of("buffer_load_dword", text).writes
         self._look(writes, True, kind)
         counts = {"lds": (1,), "scalar": (1,), "memory": (0, 1) if facts.space == "flat" else (0,), "": ()}[kind]
-        if facts.does == "acquire":
-            counts = ()
-        for which in counts:
+        for which in counts if facts.does not in ("acquire", "release") else ():
             ordered = kind != "scalar" and facts.space != "flat"
-            to_lds = (kind == "lds" and facts.does == "store") or " lds" in f" {text}" or "to_lds" in facts.flags
+            flag = kind == "memory" and (facts.does == "atomic" or (facts.does == "load" and "sc1" in text.split()))
             queue = self.queues[which]
             if which == 0 and len(queue) >= MOST[0]:
                 queue.pop(0)
-            queue.append(_Pending(frozenset(writes), ordered, to_lds, facts.does == "load"))
+            queue.append(_Pending(frozenset(writes), ordered, "direct" if direct else here, flag, self.barriers))
 
     def _wait(self, queue: list[_Pending], keep: int) -> None:
         """Of those that come in any order, the latest ones may have come first."""
+        before = list(queue)
         if keep == 0:
             queue.clear()
         while sum(one.ordered for one in queue) > keep:
             queue.remove(next(one for one in queue if one.ordered))
+        self.came |= {one.group for one in before if one.lds == "direct" and not any(one is other for other in queue)}
 
     def _look(self, registers: frozenset[Register] | set[Register], writes: bool, kind: str) -> None:
         for which, queue in enumerate(self.queues):
@@ -148,6 +160,32 @@ class Walk:
                 in_turn = writes and one.ordered and kind == ("memory", "lds")[which]
                 if one.registers & registers and not in_turn:
                     self.fault = f"{sorted(one.registers & registers)[0]} before its wait"
+
+
+def why_no_state_is_needed(asm: AsmFile, index: int) -> str:
+    """Of an s_nop: which of the four kinds it is, "" where it is none."""
+    names = [base_mnemonic(statement.mnemonic) for statement in asm.statements]
+    behind = next(i for i in range(index + 1, len(names)) if facts_of(names[i]).unit not in ("idle", "wait"))
+    before = [i for i in range(max(0, index - 21), index) if facts_of(names[i]).unit not in ("idle", "wait")]
+    later = use_of(names[behind], asm.statements[behind].operands)
+    if not before:
+        return ""
+    last = facts_of(names[before[-1]])
+    stored = use_of(names[before[-1]], asm.statements[before[-1]].operands).stored
+    soon = [use_of(names[i], asm.statements[i].operands) for i in range(behind, behind + 3) if i < len(names)]
+    if stored and not any(use.writes & stored for use in soon):
+        return "own"
+    if last.unit == later.unit in ("memory", "scalar_memory") and last.does == facts_of(later.name).does == "load":
+        return "clause"
+    if sum(facts_of(names[i]).unit == "matrix" for i in before) > 1:
+        return "matrix unit"
+    near = [use_of(names[i], asm.statements[i].operands) for i in before[-2:]]
+    written = frozenset[Register]().union(*(use.writes for use in near))
+    if any(use.name.startswith("v_pk_") and use.writes & later.reads for use in near):
+        return "packed"
+    if later.dpp and later.writes & written and not later.dpp & written:
+        return "old value"
+    return ""
 
 
 def walks_find(asm: AsmFile, walks: int, seed: int) -> str:
@@ -166,7 +204,7 @@ def said_of(kernels: list[KernelPaths]) -> set[tuple[str, str, str]]:
 def judge(file: Path, most: int, walks: int, seed: int) -> Counter[str]:
     """Of a file's mutants, by kind: named, doubted, harmless, missed."""
     counts: Counter[str] = Counter()
-    asm = statements_of(read(file.read_bytes()))
+    asm = parse(file.read_text()) if file.suffix == ".s" else statements_of(read(file.read_bytes()))
     before = said_of(look_at(asm))
     if walks and (found := walks_find(asm, 20, seed)) and not before:
         counts["false walk"] += 1
@@ -177,13 +215,16 @@ def judge(file: Path, most: int, walks: int, seed: int) -> Counter[str]:
         certain = any(certainty != "undecided" for _, _, certainty in new)
         verdict = "named" if certain else "doubted" if new else ""
         if not verdict:
-            found = walks_find(mutant.asm, walks, seed) if mutant.kind != "nop" else ""
-            verdict = "missed" if found else "harmless"
             if mutant.kind == "nop":
-                near = asm.statements[max(0, mutant.index - 3) : mutant.index + 2]
-                print("nop not named:", " | ".join(f"{one.mnemonic} {one.operands}" for one in near), flush=True)
-            if found:
-                print(f"{file}: {asm.statements[mutant.index]} ({mutant.kind}) missed: {found}", flush=True)
+                reason = why_no_state_is_needed(asm, mutant.index)
+                verdict, found = f"harmless: {reason}" if reason else "missed", "no reason known"
+            else:
+                found = walks_find(mutant.asm, walks, seed)
+                verdict = "missed" if found else "harmless"
+            if verdict == "missed":
+                near = asm.statements[max(0, mutant.index - 5) : mutant.index + 2]
+                code = " | ".join(f"{one.mnemonic} {one.operands}" for one in near)
+                print(f"{file}: {mutant.kind} missed: {found}: {code}", flush=True)
         counts[f"{mutant.kind} {verdict}"] += 1
     return counts
 

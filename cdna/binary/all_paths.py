@@ -21,8 +21,10 @@ _STEPS_SHOWN = 6  # of a path
 _FINDINGS_SHOWN = 5  # of a kernel
 _MANY_STEPS = "a kernel too large to follow all of its loads"
 _RELATIVE = "registers named by an index while a load is under way"
+_NO_CODE = "a kernel without code"
 _MOST_WORK_ITEMS = 1024
 _UNFILLED, _OVERWRITTEN = "what was there before may be read", "what comes later may be read"
+_UNORDERED = "old lines may be read although the flag says that others have written"
 _STALE = "what was in the register before is used"
 _LATE = "what the load brings may arrive afterwards, in place of the new value"
 _TOO_EARLY = "the hardware does not wait by itself: a stale or a mixed value is used"
@@ -72,11 +74,16 @@ class _Look:
         self.waits = Waits(asm, self.flow, steps)
 
     def kernels(self) -> list[KernelPaths]:
-        entries = {name: self.asm.labels[name] for name in self.asm.descriptors if name in self.asm.labels}
-        reached = {name: self.flow.reached(start) for name, start in entries.items()}
+        end = len(self.asm.statements)
+        entries = {name: self.asm.labels.get(name, end) for name in self.asm.descriptors}
+        reached = {name: self.flow.reached(start) for name, start in entries.items() if start < end}
         among: set[int] = set().union(*(instructions for instructions, _ in reached.values()))
         found = [*self._of_waits(among), *self._of_hazards(among)]
-        return [self._kernel(name, *reached[name], found) for name in reached]
+        empty = [name for name in entries if name not in reached]
+        return [
+            *(self._kernel(name, *reached[name], found) for name in reached),
+            *(KernelPaths(demangled(name), self.arch, 0, 0, [], {_NO_CODE: [name]}) for name in empty),
+        ]
 
     def _kernel(
         self, name: str, reached: set[int], undecided: dict[int, str], found: Sequence[tuple[int, Finding]]
@@ -110,7 +117,9 @@ class _Look:
     def _of_waits(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
         for one in self.waits.find(among):
             says, consequence = waits.message(one, self.where), _STALE if one.reads else _LATE
-            yield one.index, self._finding("wait", one.index, one.load, says, consequence, path=self._path(one.path))
+            consequence = consequence if one.registers else _UNORDERED
+            certainty, path = UNDECIDED if one.doubt else ALL_INPUTS, self._path(one.path)
+            yield one.index, self._finding("wait", one.index, one.load, says, consequence, certainty, path)
 
     def _of_hazards(self, among: set[int]) -> Iterator[tuple[int, Finding]]:
         for one in hazards.find_hazards(self.asm, get_card(self.arch), self.flow):
@@ -125,7 +134,7 @@ class _Look:
         other: int,
         message: str,
         consequence: str,
-        certainty: str = ALL_INPUTS,
+        certainty: str,
         path: tuple[str, ...] = (),
     ) -> Finding:
         text, place = self.place(index)

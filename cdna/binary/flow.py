@@ -132,7 +132,8 @@ class Flow:
         if index not in self._targets:
             *_, last = split_operands(self.asm.statements[index].operands) or [""]
             label = self._address_in(index, last) if self._indirect(index) else last
-            self._targets[index] = self.asm.labels.get(label or "")
+            at = self.asm.labels.get(label or "")
+            self._targets[index] = at if at is not None and at < len(self.mnemonics) else None
         return self._targets[index]
 
     def _address_in(self, index: int, registers: str, depth: int = 8) -> str | None:

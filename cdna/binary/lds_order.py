@@ -2,7 +2,8 @@
 is: on any path.
 
 Decided where the addresses of both follow from the work-item's number (lane_values.py); where they do not, an access
-under way at a barrier is told as a doubt, and everything else left alone and counted.
+under way at a barrier is told as a doubt, and everything else left alone and counted. Loads to LDS may be under way at
+barriers, for a later round: one is a doubt where it alone of those that were issued together is not waited for.
 """
 
 from __future__ import annotations
@@ -107,15 +108,21 @@ class LdsOrder:
         LaneValues(self.flow, self.entry, self.n, self.numbered).look(self._reads | self._stores, self._see)
         self.unjudged = (self._reads | self._stores) - self._words.keys()
         told: set[int] = set()
+        parted: list[Early] = []
         known, several = self._words.keys(), self.n > _WAVE
         for first in sorted(self._stores | self._reads):
             decided = first in known and not known.isdisjoint(self._later(first))
-            if not decided and (self.waits.accesses[first].to_lds or not several):
+            if not decided and (not several or (self.waits.accesses[first].to_lds and not self._behind_another(first))):
                 continue  # nothing could be said
             for early in self._follow(first, decided and several):
-                if early.index not in told:
+                if early.doubt and early.counter == VM:
+                    parted.append(early)
+                elif early.index not in told:
                     told.add(early.index)
                     yield early
+
+        if len({early.first for early in parted}) == 1:  # who waits for each by itself means to
+            yield parted[0]
 
     def _see(self, index: int, value: Callable[[str], Lanes | None]) -> None:
         name, text = self.flow.mnemonics[index], self.flow.asm.statements[index].operands
@@ -147,15 +154,15 @@ class LdsOrder:
         waited_too: also behind the wait without a barrier.
         """
         counter, waits, flow = VM if self.waits.accesses[first].to_lds else LGKM, self.waits, self.flow
-        later = self._later(first)
-        seen: dict[tuple[int, Stack, bool, bool], int] = {}
-        pending: list[tuple[int, Stack, int, bool, bool, Path]] = []
-        waits.go_on(pending, first, (), (0, False, False), ())
+        later, gap = self._later(first), self._behind_another(first)
+        seen: dict[tuple[int, Stack, bool, bool, bool], int] = {}
+        pending: list[tuple[int, Stack, int, bool, bool, bool, Path]] = []
+        waits.go_on(pending, first, (), (0, False, False, False), ())
         while pending:
-            index, stack, age, waited, crossed, path = pending.pop()
+            index, stack, age, waited, crossed, parted, path = pending.pop()
             while True:
                 if index in flow.leaders:
-                    key = (index, stack, waited, crossed)
+                    key = (index, stack, waited, crossed, parted)
                     if seen.get(key, 1 << 30) <= age:
                         break
                     seen[key] = age
@@ -164,7 +171,7 @@ class LdsOrder:
                     waits.unfinished.append(first)
                     return
                 if index in later:
-                    doubt = self._too_early(first, index, counter, waited, crossed)
+                    doubt = self._too_early(first, index, counter, waited, crossed, parted)
                     if doubt is not None:
                         left, reads = min(age, 15 if counter == LGKM else 63), later is self._reads
                         yield Early(index, first, reads, counter, left, waited, crossed, doubt, steps_of(path))
@@ -177,18 +184,32 @@ class LdsOrder:
                 waited |= count == 0 or age >= count or (counter == VM and age >= 63)
                 if waited and not (crossed or waited_too):
                     break
-                age += waits.accesses[index].ordered and counter in waits.accesses[index].counters
+                parted |= not (waited or crossed) and age < count <= age + gap
+                age += counter in waits.accesses[index].ordered
                 if flow.leaves[index]:
-                    waits.go_on(pending, index, stack, (age, waited, crossed), path)
+                    waits.go_on(pending, index, stack, (age, waited, crossed, parted), path)
                     break
                 index += 1
 
-    def _too_early(self, first: int, later: int, counter: int, waited: bool, crossed: bool) -> bool | None:
+    def _behind_another(self, index: int) -> int:
+        """How many accesses of vmcnt further back the load to LDS before this one is, of those issued together."""
+        gap, accesses = 1, self.waits.accesses
+        for at in range(index - 1, -1, -1) if accesses[index].to_lds else ():
+            if at in self._barriers or at in self.waits.waits or self.flow.leaves[at] or at + 1 in self.flow.leaders:
+                return 0
+            if accesses[at].to_lds:
+                return gap
+            gap += VM in accesses[at].counters
+        return 0
+
+    def _too_early(
+        self, first: int, later: int, counter: int, waited: bool, crossed: bool, parted: bool
+    ) -> bool | None:
         """None: it is not, as far as anybody can say; False: it is; True: it is if both touch the same words."""
         mine, theirs = self._words.get(first), self._words.get(later)
         several = self.n > _WAVE
         if mine is None or theirs is None:
-            return True if crossed and several and counter == LGKM else None
+            return True if crossed and several and (counter == LGKM or parted) else None
         own = counter == VM and not waited and mine.same_wave(theirs)
         if not own and not (several and mine.other_wave(theirs)):
             return None

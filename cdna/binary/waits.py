@@ -2,8 +2,12 @@
 
 Counters (CDNA3 ISA, "Manually Inserted Wait States" and "Data dependency resolution"; engine/checks/check_wave.cpp has
 the same rules for the path that runs): vmcnt falls in the order of issue, loads and stores alike; lgkmcnt does for LDS
-alone, and scalar loads return in any order, so that only lgkmcnt(0) waits for one. Flat accesses count in both, and
-return before older ones where they go to LDS: only 0 waits for one. expcnt is for data that the global wave sync takes.
+alone, and scalar loads return in any order, so that only lgkmcnt(0) waits for one. Flat accesses count in both; that
+lgkmcnt(0) has to wait for one is a doubt, as compilers know when none goes to LDS. expcnt is for data that the global
+wave sync takes.
+
+What orders memory counts as a register: a load of the device's scope, and an atomic, bring what an invalidation of
+caches behind them reads (LLVM's AMDGPUUsage, "Memory Model gfx942"). A write-back counts nowhere, as LLVM has it.
 
 Each load is followed from where it is issued until something has waited for it, with the fewest accesses behind it that
 any path has: paths do not hide each other.
@@ -27,8 +31,10 @@ VM, LGKM, EXP = range(3)
 _MOST = (63, 1 << 30, 1 << 30)  # further accesses are held back; of LDS as well, but no compiler counts on that
 _IDLE = (63, 15, 7)  # what asks for no wait
 _SHIFTS = {"v": 0, "a": 256, "s": 512, "vcc": 618, "m0": 636, "exec": 638}  # of a register's bit in a mask
+_SEEN = 1 << 640  # what an invalidation of caches must not come before
 _VECTOR_REGISTERS = (1 << 512) - 1
 _RETURNS = re.compile(r"\b(sc0|glc)\b")
+_OF_DEVICE = re.compile(r"\bsc1\b")
 MOST_STEPS = 3_000_000  # instructions looked at for one program
 
 Path = tuple  # (path before, instruction that went elsewhere than on, to which); () at the load
@@ -37,6 +43,7 @@ Path = tuple  # (path before, instruction that went elsewhere than on, to which)
 @dataclass(frozen=True)
 class Unwaited:
     """`index` reads or overwrites `registers`, which `load` may not have brought: `left` of its counter are younger.
+    Without registers the order of memory depends on it. doubt: if it goes to LDS.
 
     path: where control went otherwise than on between the two: (instruction, the next one).
     """
@@ -47,6 +54,7 @@ class Unwaited:
     reads: bool
     counter: int
     left: int
+    doubt: bool
     path: tuple[tuple[int, int], ...]
 
 
@@ -55,7 +63,7 @@ class _Access:
     """What an instruction counts in, and the registers that it brings later."""
 
     counters: tuple[int, ...] = ()
-    ordered: bool = True
+    ordered: tuple[int, ...] = ()  # those in which it returns in the order of issue
     brings: int = 0  # a mask, as the following
     keeps: int = 0  # that it may still read: until expcnt says that it has
     to_lds: bool = False
@@ -63,12 +71,14 @@ class _Access:
 
 def message(unwaited: Unwaited, where: Callable[[int], str]) -> str:
     """What is wrong, in words. where: text and source line of an instruction."""
+    needs = f"s_waitcnt {COUNTERS[unwaited.counter]}({unwaited.left})"
+    needs += ", if it may go to LDS" if unwaited.doubt else ""
+    if not unwaited.registers:
+        return f"comes before the wait for {where(unwaited.load)}, behind which it belongs: needs {needs}"
     does = "is read" if unwaited.reads else "is overwritten"
     brings = "takes" if unwaited.counter == EXP else "loads"
-    return (
-        f"{_name(unwaited.registers)} {does} before the wait for it: {where(unwaited.load)} {brings} it and needs "
-        f"s_waitcnt {COUNTERS[unwaited.counter]}({unwaited.left})"
-    )
+    name = _name(unwaited.registers)
+    return f"{name} {does} before the wait for it: {where(unwaited.load)} {brings} it and needs {needs}"
 
 
 def _name(registers: Registers) -> str:
@@ -108,27 +118,28 @@ def touched(mnemonic: str, text: str) -> tuple[int, int]:
     """Masks of what an instruction reads and writes at once or later."""
     use = use_of(mnemonic, text)
     reads = use.reads | use.c | use.lane | use.stored | ({M0} if use.m0 else frozenset())
-    return _mask(reads), _mask(use.writes) | access(mnemonic, text).brings
+    seen = _SEEN if facts_of(mnemonic).does == "acquire" else 0
+    return _mask(reads) | seen, _mask(use.writes) | access(mnemonic, text).brings
 
 
 @cache
 def access(mnemonic: str, text: str) -> _Access:
     facts, use = facts_of(mnemonic), use_of(mnemonic, text)
     if facts.unit == "scalar_memory":
-        return _Access((LGKM,), False, _mask(use.writes))
+        return _Access((LGKM,), (), _mask(use.writes))
     if facts.unit == "lds":
         if "gds" in text.split():
-            return _Access((LGKM, EXP), False, 0, _mask(use.reads))
-        return _Access((LGKM,), True, _mask(use.writes))
-    if facts.unit != "memory" or facts.does == "acquire":
+            return _Access((LGKM, EXP), (), 0, _mask(use.reads))
+        return _Access((LGKM,), (LGKM,), _mask(use.writes))
+    if facts.unit != "memory" or facts.does in ("acquire", "release"):
         return _Access()
     brings = use.writes
     if facts.does == "atomic" and facts.space == "buffer" and _RETURNS.search(text):
         data = sorted(registers_in(operands_in(text)[0]))
         brings = frozenset(data[: len(data) // 2] if "swap" in facts.flags else data)
-    flat = facts.space == "flat"
+    flag = facts.does == "atomic" or (facts.does == "load" and _OF_DEVICE.search(text) is not None)
     to_lds = "to_lds" in facts.flags or " lds" in f" {text} ".replace(" lds ", " lds")
-    return _Access((VM, LGKM) if flat else (VM,), not flat, _mask(brings), to_lds=to_lds)
+    return _Access((VM, LGKM) if facts.space == "flat" else (VM,), (VM,), _mask(brings) | flag * _SEEN, to_lds=to_lds)
 
 
 class Waits:
@@ -180,7 +191,7 @@ class Waits:
 
     def _follow(self, load: int, counter: int, mask: int) -> Iterator[Unwaited]:
         """Uses of what one load brings, on all paths behind it."""
-        ordered, most = self.accesses[load].ordered, _MOST[counter]
+        ordered, most = counter in self.accesses[load].ordered, _MOST[counter]
         seen: dict[tuple[int, Stack], list[tuple[int, int]]] = {}
         pending: list[tuple[int, Stack, int, int, Path]] = []
         self.go_on(pending, load, (), (0, mask), ())
@@ -208,8 +219,7 @@ class Waits:
                     waited = self.waits.get(index)
                     if waited is not None and (waited[counter] == 0 or (ordered and age >= waited[counter])):
                         break
-                    other = self.accesses[index]
-                    age += other.ordered and counter in other.counters
+                    age += counter in self.accesses[index].ordered
                     if ordered and age >= most:
                         break
                     if self.flow.leaves[index]:
@@ -231,14 +241,13 @@ class Waits:
             reads = 0  # what is taken may be read
             if not writes & mask:
                 return None, mask
-        if not reads & mask:
-            # Loads of one kind may overwrite each other's results: they return in order.
-            made = self.accesses[index]
-            if self.accesses[load].ordered and made.ordered and made.counters == (counter,) and made.brings & mask:
-                return None, mask & ~writes
-        left = min(age, 15 if counter == LGKM else 63) if self.accesses[load].ordered else 0
+        by, to = self.accesses[load], self.accesses[index]
+        if not reads & mask and to.brings & mask and (set(by.ordered) & set(to.ordered)):
+            return None, mask & ~writes  # loads of one kind may overwrite each other's results: they return in order
+        left = min(age, 15 if counter == LGKM else 63) if counter in by.ordered else 0
         hit = (reads or writes) & mask or writes & mask
-        return Unwaited(index, load, _registers(hit), bool(reads & mask), counter, left, steps_of(path)), 0
+        doubt = counter == LGKM and VM in by.counters
+        return Unwaited(index, load, _registers(hit), bool(reads & mask), counter, left, doubt, steps_of(path)), 0
 
 
 def steps_of(path: Path) -> tuple[tuple[int, int], ...]:

@@ -16,6 +16,7 @@ TAIL = "\n.section .rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n.end_am
 TAIL += ".amdgpu_metadata\namdhsa.kernels: [{.symbol: k.kd, .max_flat_workgroup_size: 256}]\n.end_amdgpu_metadata\n"
 LOAD = "global_load_dword v1, v0, s[4:5]; "
 MORE = "global_load_dword v2, v0, s[4:5] offset:4; "
+WAITS = "s_waitcnt vmcnt(0) lgkmcnt(0); "
 USE = "v_add_u32_e32 v3, v1, v1; "
 READ = "ds_read_b32 v1, v0; "
 SMEM = "s_load_dword s6, s[4:5], 0x0; "
@@ -55,10 +56,6 @@ NAMED = {  # what is wrong: the text of the instruction, the wait that is needed
     "a scalar load may be the one that came": (
         f"{READ}{SMEM}s_waitcnt lgkmcnt(1); {USE}", "v_add_u32_e32 v3", "lgkmcnt(0)",
     ),
-    "flat counts in both": (f"flat_load_dword v1, v[4:5]; s_waitcnt vmcnt(0); {USE}", "v_add_u32", "lgkmcnt(0)"),
-    "flat behind another may come first": (
-        f"{LOAD}flat_load_dword v2, v[4:5]; s_waitcnt vmcnt(1); {USE}", "v_add_u32_e32 v3", "vmcnt(0)",
-    ),
     "an atomic returns": (
         f"buffer_atomic_add v1, v0, s[4:7], 0 offen sc0; {USE}", "v_add_u32_e32 v3", "vmcnt(0)",
     ),
@@ -68,10 +65,15 @@ NAMED = {  # what is wrong: the text of the instruction, the wait that is needed
     "what the global wave sync takes": (
         "ds_gws_init v1 offset:0 gds; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v1, 0", "v_mov_b32_e32 v1", "expcnt(0)",
     ),
+    "caches emptied before the flag has come": (
+        "global_load_dword v1, v0, s[4:5] sc1; s_waitcnt vmcnt(1); buffer_inv sc1", "buffer_inv sc1", "vmcnt(0)",
+    ),
     "in a function": (f"{LOAD}{CALL};; {USE}s_setpc_b64 s[30:31]", "v_add_u32_e32 v3", "vmcnt(0)"),
     "behind a function": (f"{CALL}{USE};; {LOAD}s_setpc_b64 s[30:31]", "v_add_u32_e32 v3", "vmcnt(0)"),
 }  # fmt: skip
+DOUBT = f"flat_load_dword v1, v[4:5]; s_waitcnt vmcnt(0); {USE}"
 PROVEN = {
+    "a flat load that another follows": f"flat_load_dword v1, v[4:5]; scratch_load_dword v1, off, off; {WAITS}",
     "waited for": f"{LOAD}s_waitcnt vmcnt(0); {USE}",
     "one behind it": f"{LOAD}{MORE}s_waitcnt vmcnt(1); {USE}",
     "both paths": f"{LOAD}{BRANCH}{MORE}s_waitcnt vmcnt(1); s_branch end; other:; s_waitcnt vmcnt(0); end:; {USE}",
@@ -80,7 +82,9 @@ PROVEN = {
     "never more than the counter holds": f"{LOAD}{MORE * 63}{USE}",
     "an LDS load older than a scalar one": f"{READ}{SMEM}ds_read_b32 v2, v0; s_waitcnt lgkmcnt(1); {USE}",
     "an atomic that returns nothing": "buffer_atomic_add v1, v0, s[4:7], 0 offen; v_mov_b32_e32 v2, v1",
-    "what is written back counts": f"{LOAD}buffer_wbl2 sc1; s_waitcnt vmcnt(1); {USE}",
+    "released and acquired": (
+        "buffer_wbl2 sc1; global_atomic_add v2, v0, v1, s[4:5] sc0; s_waitcnt vmcnt(0); buffer_inv sc1"
+    ),
     "another load's registers": f"{LOAD}v_mov_b32_e32 v2, 0",
     "a function waits": f"{LOAD}{CALL}{USE};; s_waitcnt vmcnt(0); s_setpc_b64 s[30:31]",
     "the trap handler does not come back": f"{LOAD}{BRANCH}s_waitcnt vmcnt(0); {USE}s_endpgm; other:; s_trap 2; {USE}",
@@ -116,6 +120,18 @@ def test_what_cannot_be_decided_is_said(why: str) -> None:
     kernel = kernel_of(UNDECIDED[why])
     assert kernel.verdict == "undecided" and kernel.undecided.keys() == {why} and not kernel.findings
     assert "/src/k.s:" in kernel.undecided[why][0]
+
+
+def test_a_flat_load_may_go_to_lds() -> None:
+    (finding,) = kernel_of(DOUBT).findings
+    assert "lgkmcnt(0), if it may go to LDS" in finding.message and finding.certainty == "undecided"
+    assert kernel_of(DOUBT.replace("vmcnt(0)", "lgkmcnt(0)")).findings[0].certainty == "all inputs"
+
+
+@pytest.mark.parametrize(("code", "why"), [("k:", "a kernel without code"), ("k: s_branch end\nend:", "a branch to")])
+def test_code_that_ends_before_its_end_is_undecided(code: str, why: str) -> None:
+    (kernel,) = look_at(parse(HEAD.format("gfx942") + code + TAIL))
+    assert kernel.verdict == "undecided" and next(iter(kernel.undecided)).startswith(why)
 
 
 def test_a_limit_of_steps_is_said() -> None:
@@ -162,6 +178,10 @@ FILL = (
 STORE = "v_lshlrev_b32_e32 v2, 2, v0; ds_write_b32 v2, v1; "
 OWN, FIRST, SECOND = ("ds_read_b128 v[4:7], v2", "ds_read_b128 v[4:7], v3", "ds_read_b128 v[4:7], v3 offset:4096")
 OTHERS = "v_xor_b32_e32 v3, 0x400, v2; "  # of the next wave
+TOGETHER = (
+    "s_mov_b32 m0, s12; s_nop 0; buffer_load_dwordx4 v2, s[8:11], 0 offen lds; "
+    "buffer_load_dwordx4 v2, s[8:11], 0 offen offset:64 lds; s_waitcnt vmcnt({}); s_barrier; ds_read_b128 v[4:7], v9"
+)
 EARLY = {  # what is wrong: what is said, of how much certainty
     "straight to LDS, the second buffer": (
         f"{FILL}s_waitcnt vmcnt(1); s_barrier; {OWN} offset:4096", "needs s_waitcnt vmcnt(0)", "all inputs",
@@ -179,6 +199,9 @@ EARLY = {  # what is wrong: what is said, of how much certainty
     "a store to nobody knows where": (
         f"{STORE}s_barrier; ds_read_b32 v4, v9", "if both touch the same words", "undecided",
     ),
+    "one of two loads issued together": (
+        TOGETHER.format(1), "needs s_waitcnt vmcnt(0) there, if both touch the same words", "undecided",
+    ),
     "a store by some lanes": (
         f"s_and_saveexec_b64 s[4:5], vcc; {STORE}s_or_b64 exec, exec, s[4:5]; s_barrier; ds_read_b32 v4, v0",
         "if both touch the same words", "undecided",
@@ -195,6 +218,8 @@ EARLY = {  # what is wrong: what is said, of how much certainty
 IN_TIME = {
     "the first buffer": f"{FILL}{OTHERS}s_waitcnt vmcnt(1); s_barrier; {FIRST}",
     "both buffers": f"{FILL}{OTHERS}s_waitcnt vmcnt(0); s_barrier; {FIRST}; {SECOND}",
+    "both of two loads issued together": TOGETHER.format(0),
+    "neither of two loads issued together": TOGETHER.format(2),
     "its own": f"{STORE}ds_read_b32 v4, v2",
     "its wave's": f"{STORE}v_xor_b32_e32 v3, 0x80, v2; ds_read_b32 v4, v3",
     "a store waited for": f"{STORE}v_xor_b32_e32 v3, 0x100, v2; s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v4, v3",

@@ -170,3 +170,11 @@ def test_archs() -> None:
     assert archs_of("load(arch='gfx942') # gfx950 too", "gfx942") == ["gfx942"]
     assert archs_of('arch="gfx942;gfx950"', "gfx942") == ["gfx942", "gfx950"]
     assert archs_of("--offload-arch=gfx950,gfx942,gfx90a", "gfx942") == ["gfx942", "gfx950"]
+
+
+def test_a_wait_that_is_missing_on_some_path_is_wrong(check: Check) -> None:
+    early = '    asm volatile("ds_read_b32 %0, %1" : "=v"(sum) : "v"(0));\n    __syncthreads();'
+    code, lines, errors = check(HIP.replace("    __syncthreads();", early))
+    assert code == 1 and "row_sums (<64, true> threads=256): wait: " in errors
+    assert "before the wait for it: `ds_read_b32 " in errors and "kernel.hip:" in errors
+    assert any(line.startswith("waits and hazards on every path: ") for line in lines)
