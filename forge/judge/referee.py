@@ -37,6 +37,7 @@ BASE_INPUTS = 4  # so much free memory, in inputs, has the case's own kept besid
 NOTED = "_noted_reference"  # in the globals of a reference
 SECONDS = struct.Struct("<d")  # that a reference took, before its outcome
 PART_ROWS = 8  # of a call with other data so many rows are judged, where a problem says which stand alone
+PART_FROM_S = 1.0  # and the reference took as long on the case's own: what is soon judged is judged whole
 
 
 class Referee(Worker):
@@ -49,6 +50,7 @@ class Referee(Worker):
         self.base: Any = None  # the case's own, of these, where others are made of it
         self.kept_cases = kept_cases.KeptCases("", "")  # until it knows what they follow from
         self.outcome: Any = None  # where what it makes of the case's own is kept
+        self.reference_s = 0.0  # that the reference took on the case's own
         self.noted: Any = None  # the reference, as the problem's check calls it by its name
         self.handlers |= {
             messages.MakeInput: self.make_input,
@@ -209,7 +211,7 @@ class Referee(Worker):
         if command.draw == 0 and self.first is None:
             self.first = output
         fields["touched"] = touched
-        if command.draw and command.last and self.device.emulated and self.ranks is self.alone:
+        if command.draw and command.last and self.device.emulated:
             output, fields["part"] = self.part_of(command.draw, output)
         good, message, accuracy, known = True, "", command.accuracy, None
         if command.official:
@@ -219,6 +221,8 @@ class Referee(Worker):
                 self.noted.wait_for(judged, outcome)
             good, message = self.task.check(judged, output)
             known = self.known_reference()
+            if command.draw == 0:
+                self.reference_s = self.task.check_s if known is None else known[1]
             if command.draw == 0 and known is not None and outcome is None:
                 self.keep_outcome(judged, known)
             fields["check_s"] = self.task.check_s
@@ -256,14 +260,17 @@ class Referee(Worker):
 
     def part_of(self, draw: int, output: Any) -> tuple[Any, str]:
         """Of a call with other data, what is judged, and how much that is: rows that are drawn now, where the problem
-        says which of them depend on no other. An output of other shapes than the first, which was judged whole, is too.
+        says which of them depend on no other, and judging all takes long. An output of other shapes than the first,
+        which was judged whole, is too.
         """
-        if self.task.part is None or self.shapes_of(output) != self.shapes_of(self.first):
+        if self.task.part is None or self.ranks.any(self.shapes_of(output) != self.shapes_of(self.first))[0]:
             return output, ""
-        said = []
+        if self.ranks.largest(self.reference_s) < PART_FROM_S:
+            return output, ""
+        said, drawn = [], random.Random(self.ranks.largest(random.SystemRandom().random()))  # the same on all ranks
 
         def choose(of: int, what: str) -> Any:
-            rows = sorted(random.SystemRandom().sample(range(of), min(of, PART_ROWS)))
+            rows = sorted(drawn.sample(range(of), min(of, PART_ROWS)))
             said.append(f"{len(rows)} of {of} {what}: {', '.join(map(str, rows))}" if len(rows) < of else "")
             return sys.modules["torch"].tensor(rows)
 

@@ -1,5 +1,7 @@
 """amd-ag-gemm: every rank gathers all rows of the input and multiplies them by its share of the weight."""
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 
@@ -33,6 +35,13 @@ def ref_kernel(data: input_t) -> output_t:
     dist.all_gather_into_tensor(gathered, a)
     out = linear(gathered, weight)  # rounded to bf16 before the bias
     return out if bias is None else out + bias
+
+
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few rows of each rank's input, the same on all."""
+    a, weight, bias = data
+    rows = choose(len(a), "rows of each rank").to(a.device)
+    return (a[rows], weight, bias), output.view(-1, len(a), output.size(1))[:, rows].flatten(0, 1)
 
 
 def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:

@@ -1,5 +1,7 @@
 """amd-fp8-mm: c = (a * a_scale) @ (b * b_scale).T, operands e4m3fnuz, scales fp32, c bf16."""
 
+from collections.abc import Callable
+
 import torch
 
 from task import input_t, output_t
@@ -32,6 +34,13 @@ def generate_input(m: int, n: int, k: int, seed: int) -> input_t:
     b_scale = normal(k_blocks, n_blocks, torch.float32)
     c = torch.zeros((m, n), dtype=torch.bfloat16, device="cuda")
     return a.T, b.T, a_scale.T, b_scale.T, c
+
+
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few of a's rows."""
+    a, b, a_scale, b_scale, c = data
+    rows = choose(len(a), "rows").to(a.device)
+    return (a.view(torch.uint8)[rows].view(a.dtype), b, a_scale[rows], b_scale, c[rows]), output[rows]
 
 
 def ref_kernel(data: input_t) -> output_t:

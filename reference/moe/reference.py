@@ -1,6 +1,7 @@
 """amd-mixture-of-experts: a DeepSeek-style layer in fp16: softmax router, SwiGLU experts, a shared expert."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from utils import linear, make_match_reference
 # Between the logits of the last expert chosen and the first that is not. Rounding to fp16 moves each by half of 2^-8
 # below 8, a sum in another order by as much again, and the scores' own rounding by 2^-11 of themselves.
 ROUTER_MARGIN = 2**-6
+REDRAWN = 8  # of the routed experts one in so many gets other weights, where not all are drawn anew
 
 
 def generate_input(
@@ -74,6 +76,31 @@ def settle(data: input_t) -> input_t:
         rows = rows[logits[:, top_k - 1] - logits[:, top_k] < ROUTER_MARGIN]
         tokens[rows] = tokens[rows].roll(1, dims=-1)  # as good as drawn anew: the router's weights have no order
     return data
+
+
+@torch.no_grad()
+def redraw(data: input_t) -> input_t:
+    """Changes the data: other tokens, another router, and other weights of the shared expert and of some others. To
+    draw all of the weights takes a CPU as long as their products."""
+    x, weights, config = data
+    x.copy_(torch.randn_like(x))
+    router = weights["router.weight"]
+    router.copy_(torch.randn_like(router) / math.sqrt(config["d_hidden"]))
+    routed = config["n_routed_experts"]
+    some = torch.randperm(routed)[: -(-routed // REDRAWN)].tolist()
+    for name in ("shared_experts", *(f"experts.{expert}" for expert in some)):
+        for i in range(3):
+            weight = weights[f"{name}.{i}.weight"]
+            weight.copy_(torch.randn_like(weight) / math.sqrt(weight.size(1)))
+    return data
+
+
+def part(data: input_t, output: output_t, choose: Callable[[int, str], torch.Tensor]) -> tuple[input_t, output_t]:
+    """A few of the tokens, which share the weights alone."""
+    x, weights, config = data
+    tokens, results = (one.reshape(-1, one.size(-1)) for one in (x, output))
+    rows = choose(len(tokens), "tokens").to(x.device)
+    return (tokens[rows][None], weights, {**config, "batch_size": 1, "seq_len": len(rows)}), results[rows][None]
 
 
 def _expert(x: torch.Tensor, weights: dict[str, torch.Tensor], name: str) -> torch.Tensor:

@@ -86,6 +86,12 @@ def run_rank(rank: int, world_size: int, meeting_point: str) -> None:
         out = ag_gemm.ref_kernel(everyone[rank])
         assert relative_error(out, wanted if b is None else wanted + b.double()) < 1e-2
         judge_rank(ag_gemm, everyone[rank], out, rank)
+
+        for module in (gemm_rs, ag_gemm):
+            data = generate(module, case, **share)
+            few, wanted = module.part(data, module.ref_kernel(data), lambda of, what: torch.tensor([1, of - 1]))
+            got = module.ref_kernel(few)
+            assert len(got) == 2 * (module is gemm_rs or world_size) and relative_error(got, wanted) < 1e-2
     dist.destroy_process_group()
 
 
