@@ -17,7 +17,7 @@ from kernels.common.hip_source import hip_source
 from kernels.common.packed_arguments import argument_packer
 from kernels.common.tensor_checks import round_up
 from kernels.trimul.hip_gfx942_tuning import DEFAULT, TUNING
-from kernels.trimul.trimul_inputs import HIDDEN, PROJECTIONS, trimul_inputs
+from kernels.trimul.trimul_inputs import HIDDEN, PROJECTIONS, table_key, trimul_inputs
 
 HIP_SOURCE = hip_source("trimul_gfx942.hip")
 WIDTHS = (128, 256, 384, 768)  # of x that kernels are compiled for
@@ -55,8 +55,7 @@ plan_of = functools.lru_cache(maxsize=1)(Plan)  # the last shape's
 
 def tuning_row(data):
     """The row that custom_kernel(data) uses."""
-    n = data[0].shape[1]
-    return TUNING.get(min(max(1 << (n - 1).bit_length(), 64), 1024), DEFAULT)
+    return TUNING.get(table_key(data[0].shape[1]), DEFAULT)
 
 
 def custom_kernel(data):

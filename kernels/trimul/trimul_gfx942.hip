@@ -1,6 +1,7 @@
 // trimul on gfx942: the four launches of a call. docs/kernels/trimul.md says how they work.
 #include <hip/hip_runtime.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -82,7 +83,8 @@ void of_width(const TrimulArgs& args, bool back) {
 template <class T>
 void triangle(const TrimulArgs& args) {
     const int tiles = over(args.n, T::BM) * over(args.n, T::BN);
-    launch(triangle_kernel<T>, dim3(args.batch * HIDDEN * tiles), T::THREADS, args);
+    launch(triangle_kernel<T>, dim3(std::min(args.batch * HIDDEN * tiles, COMPUTE_UNITS * T::PER_CU)), T::THREADS,
+           args);
 }
 
 // address, bytes: of a TrimulArgs. tile: rows and columns of the triangle's tile.

@@ -18,6 +18,11 @@ def weight_shapes(dim):
     return {"norm.weight": (dim,), "norm.bias": (dim,), **projections, **of_hidden, "to_out.weight": (dim, HIDDEN)}
 
 
+def table_key(n):
+    """Of tuning tables: the power of two from n on, 64 to 1024."""
+    return min(max(1 << (n - 1).bit_length(), 64), 1024)
+
+
 def trimul_inputs(data):
     """(x, mask, {"norm_weight": ..., "left_proj": ...}, (batch, n, dim)) of (x, mask, weights, config) as the problem
     hands them over, checked. ValueError names tensor and rule."""

@@ -8,8 +8,8 @@
 // work comes in two phases, and the vector work of other phases in between its instructions:
 //
 //     phase    multiplies                 meanwhile
-//     first    left and gate, tile t      right of tile t - 1: sigmoid, mask, store; half of tile t + 1 normed
-//     second   right, tile t              left and gate of tile t; the other half of tile t + 1
+//     first    left and gate, tile t      right of tile t - 1: sigmoid, mask, store; much of tile t + 1 normed
+//     second   right, tile t              left and gate of tile t; the rest of tile t + 1
 //
 // x of tile t + 2 is loaded as soon as the registers of t + 1 are free.
 #pragma once
@@ -144,11 +144,12 @@ struct Norm {
 // Of what was written since the last one: LDS reads first, then matrix instructions with vector ones between them.
 template <int READS, int MATRIX>
 __device__ void interleave() {
-    constexpr int VECTOR_WORK = 0x2, MATRIX_WORK = 0x8, DS_READ = 0x100, VECTOR_EACH = 3;
+    constexpr int VECTOR_WORK = 0x2, MATRIX_WORK = 0x8, DS_READ = 0x100, TRANSCENDENTAL = 0x400, VECTOR_EACH = 2;
     __builtin_amdgcn_sched_group_barrier(DS_READ, READS, 0);
 #pragma unroll
     for (int i = 0; i < MATRIX; ++i) {
         __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, 1, 0);
+        __builtin_amdgcn_sched_group_barrier(TRANSCENDENTAL, 1, 0);
         __builtin_amdgcn_sched_group_barrier(VECTOR_WORK, VECTOR_EACH, 0);
     }
     __builtin_amdgcn_sched_barrier(0);
@@ -175,6 +176,7 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
     constexpr int KT = W::KT, FIRST_PHASE = W::FIRST_PHASE;
     using Tile = PairTile<KT>;
     constexpr int TILES = Tile::TILES, TWOS = Own<KT>::TWOS, PAIRS = Norm<KT>::PAIRS, PIECES = Norm<KT>::PIECES;
+    constexpr int IN_FIRST = PAIRS * PIECES * FIRST_PHASE / W::COUNT;  // pieces of the norm in the first phase
     const int h = channel + place.lane % 16, own_k = place.lane / 16 * Tile::OWN;
     const W weights(args, channel, place.lane);
     const auto after = [&](TilePosition tile) { return tile.next(args.n, Tile::ROWS); };
@@ -250,18 +252,19 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
                 interleave<TILES, COUNT * TILES * 2>();
             }
         };
-        const auto norm_pieces = [&](int p, int step) {
+        // Of all pairs' pieces, those from `first` on before `last`, shared out over a phase's steps.
+        const auto norm_pieces = [&](int first, int last, int step) {
 #pragma unroll
-            for (int i = step * PIECES / KT; i < (step + 1) * PIECES / KT; ++i) {
-                norm.piece(args.dim, p, i, normed[(turn + 1) & 1]);
-                if (i >= PIECES - Norm<KT>::FOURS) norm.load(args, p, i % Norm<KT>::FOURS, later);
+            for (int i = first + step * (last - first) / KT; i < first + (step + 1) * (last - first) / KT; ++i) {
+                norm.piece(args.dim, i / PIECES, i % PIECES, normed[(turn + 1) & 1]);
+                if (i % PIECES >= PIECES - Norm<KT>::FOURS) norm.load(args, i / PIECES, i % Norm<KT>::FOURS, later);
             }
         };
         run_phase.template operator()<0, FIRST_PHASE>([&](int step) {
             if constexpr (W::RIGHT)
 #pragma unroll
                 for (int i = step * TWOS / KT; i < (step + 1) * TWOS / KT; ++i) finish_right(i, turn - 1);
-            norm_pieces(0, step);
+            norm_pieces(0, IN_FIRST, step);
         });
         if (W::RIGHT && turn > 0) store(args.right, before, right);
         norm.store_mask(args, masks[(turn + 1) & 3], place.thread);
@@ -269,7 +272,7 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
         run_phase.template operator()<FIRST_PHASE, W::SECOND_PHASE>([&](int step) {
 #pragma unroll
             for (int i = step * TWOS / KT; i < (step + 1) * TWOS / KT; ++i) finish_left_and_gate(i, turn);
-            if constexpr (PAIRS > 1) norm_pieces(1, step);
+            norm_pieces(IN_FIRST, PAIRS * PIECES, step);
         });
         if constexpr (W::LEFT) store(args.left, now, left);
         if constexpr (W::GATE) store(args.gate, now, gate);

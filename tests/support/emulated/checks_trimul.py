@@ -1,4 +1,4 @@
-"""Run by tests/kernels/test_trimul_hip.py in a process prepared for an emulated GPU."""
+"""Run by tests/kernels/test_trimul_hip.py and test_trimul_triton.py in a process prepared for an emulated GPU."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def assert_right(data: tuple[Any, ...]) -> torch.Tensor:
     return got
 
 
-SHAPES = support.differ((1, 1, 8), (2, 3, 136), (1, 33, 264), alike=[(3, 8, 392), (1, 65, 768), (1, 31, 128)])
+IS_HIP = "TILE_K" not in submission.DEFAULT
+# Triton compiles anew where n is 1, or n or dim a multiple of 16: that is left to --slow, and to the problem's cases.
+SHAPES = support.differ((2, 3, 136), (1, 33, 264), *[(1, 1, 8), (1, 17, 768)] * IS_HIP,
+                        alike=[(3, 8, 392), (1, 65, 768), (1, 31, 128)])  # fmt: skip
 
 
 @pytest.mark.parametrize(("batch", "n", "dim"), SHAPES)
@@ -79,7 +82,7 @@ def test_shapes(batch: int, n: int, dim: int) -> None:
 @pytest.mark.parametrize("mask", ["half", "one column", "none"])
 def test_masks_of_int64(mask: str) -> None:
     """With none the product is 0, and its norm the bias; with one column it is small beside the norm's epsilon."""
-    assert_right(trimul_data(1, 33, 16, mask))
+    assert_right(trimul_data(1, 33, 24, mask))
 
 
 def test_values_beyond_fp16() -> None:
@@ -94,7 +97,7 @@ def test_rows_of_the_table(row: dict[str, Any]) -> None:
         assert_right(trimul_data(1, 35, 24, "half"))
 
 
-@pytest.mark.parametrize("seed", support.random_seeds(2))
+@pytest.mark.parametrize("seed", support.random_seeds(2 * IS_HIP))
 def test_random_shapes(seed: int) -> None:
     """n from 1, dim any multiple of 8, masks of all kinds, both distributions, and any row of the table."""
     draw = random.Random(seed)
