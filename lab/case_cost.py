@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
 import threading
@@ -112,12 +111,12 @@ def main() -> int:
             print(f"    {sum(spent.values()):.1f} s CPU, {wall:.1f} s wall: {said}", flush=True)
         sampler.ends.set()
         run.complete = True
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    own, below = (one.ru_utime + one.ru_stime for one in used)
+    own = time.process_time()
+    total = own + sum(sampler.spent.values())
     wall, load = time.monotonic() - began, os.getloadavg()[0]
-    print(f"{known.problem}: {own + below:.1f} s CPU ({own:.1f} of the evaluator), {wall:.1f} s wall, load {load:.1f}")
+    print(f"{known.problem}: {total:.1f} s CPU ({own:.1f} of the evaluator), {wall:.1f} s wall, load {load:.1f}")
     if known.json is not None:
-        row = {"problem": known.problem, "options": options, "cpu_s": own + below, "wall_s": wall, "load": load}
+        row = {"problem": known.problem, "options": options, "cpu_s": total, "wall_s": wall, "load": load}
         with known.json.open("a") as out:
             out.write(json.dumps({**row, "cases": rows}) + "\n")
     return 0 if run.passed else 1
