@@ -17,6 +17,7 @@ usage: forge COMMAND ...
   forge rank FILE              would the leaderboard rank it? rules, KernelGuard, tests, benchmarks, a secret run
   forge generate PROBLEM       make a submission from kernels/, or --new: one to begin from (gen_submission.py)
   forge serve                  judge what comes over HTTP
+  forge mcp                    tools for agents, over the Model Context Protocol
   forge tune PROBLEM           find the best configuration (python -m forge.tune)
   forge history [PROBLEM|RUN]  the runs that were kept
   forge compare A B            two runs beside each other
@@ -59,6 +60,12 @@ def _serve(words: list[str]) -> int:
     return main(words)
 
 
+def _mcp(words: list[str]) -> int:
+    from forge.serve.mcp_command import main
+
+    return main(words)
+
+
 def _generate(words: list[str]) -> int:
     from forge.commands.generate import main
 
@@ -85,9 +92,10 @@ def _completion(words: list[str]) -> int:
     from forge.bulk.rank import parser as of_rank
     from forge.commands.completion import main, options_of
     from forge.serve.command import parser as of_serve
+    from forge.serve.mcp_command import parser as of_mcp
     from forge.tune.command import parser as of_tune
 
-    parsers = {"tune": of_tune(), "judge": of_judge(), "rank": of_rank(), "serve": of_serve()}
+    parsers = {"tune": of_tune(), "judge": of_judge(), "rank": of_rank(), "serve": of_serve(), "mcp": of_mcp()}
     return main(words, {name: options_of(one) for name, one in parsers.items()})
 
 
@@ -96,6 +104,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "judge": _judge,
     "rank": _rank,
     "serve": _serve,
+    "mcp": _mcp,
     "generate": _generate,
     "tune": _tune,
     "history": _kept("history"),
