@@ -124,7 +124,7 @@ struct Norm {
     // One of PIECES in turn: x of pair p becomes x̂, in LDS. Sums, then differences and their squares, then quotients.
     __device__ void piece(int dim, int p, int which, _Float16* normed) {
         const int j = which % FOURS;
-        if (which == 0 || which == FOURS) moment = f32x2{};
+        if (which == 0 || which == FOURS) moment = 0.0f;
         if (which < FOURS) {
             moment += inside(dim, j, x[p][j]);
         } else if (which < 2 * FOURS) {
@@ -139,18 +139,38 @@ struct Norm {
         if (which == 2 * FOURS - 1)
             result = __builtin_amdgcn_rsqf(sum_of_16(moment[0] + moment[1]) * (1.0f / dim) + EPSILON);
     }
+
+    // The first tile to LDS, the next one's loads on their way.
+    __device__ void begin(const TrimulArgs& args, TilePosition now, TilePosition next, _Float16* normed, float* masks,
+                          int thread) {
+#pragma unroll
+        for (int p = 0; p < PAIRS; ++p)
+#pragma unroll
+            for (int j = 0; j < FOURS; ++j) load(args, p, j, now);
+        load_mask(args, now, thread);
+#pragma unroll
+        for (int p = 0; p < PAIRS; ++p) {
+#pragma unroll
+            for (int i = 0; i < PIECES; ++i) piece(args.dim, p, i, normed);
+#pragma unroll
+            for (int j = 0; j < FOURS; ++j) load(args, p, j, next);
+        }
+        store_mask(args, masks, thread);
+        load_mask(args, next, thread);
+    }
 };
 
-// Of what was written since the last one: LDS reads first, then matrix instructions with vector ones between them.
-template <int READS, int MATRIX>
+// Of what was written since the last one: LDS reads first, then matrix instructions with vector ones between them. A wave
+// that has a SIMD to itself fits one transcendental and two others into a matrix instruction's time.
+template <int READS, int MATRIX, bool ALONE>
 __device__ void interleave() {
-    constexpr int VECTOR_WORK = 0x2, MATRIX_WORK = 0x8, DS_READ = 0x100, TRANSCENDENTAL = 0x400, VECTOR_EACH = 2;
+    constexpr int VECTOR_WORK = 0x2, MATRIX_WORK = 0x8, DS_READ = 0x100, TRANSCENDENTAL = 0x400;
     __builtin_amdgcn_sched_group_barrier(DS_READ, READS, 0);
 #pragma unroll
     for (int i = 0; i < MATRIX; ++i) {
         __builtin_amdgcn_sched_group_barrier(MATRIX_WORK, 1, 0);
-        __builtin_amdgcn_sched_group_barrier(TRANSCENDENTAL, 1, 0);
-        __builtin_amdgcn_sched_group_barrier(VECTOR_WORK, VECTOR_EACH, 0);
+        if constexpr (ALONE) __builtin_amdgcn_sched_group_barrier(TRANSCENDENTAL, 1, 0);
+        __builtin_amdgcn_sched_group_barrier(VECTOR_WORK, ALONE ? 2 : 3, 0);
     }
     __builtin_amdgcn_sched_barrier(0);
 }
@@ -168,6 +188,43 @@ struct Own {
     }
 };
 
+// sum = bias + tile * weight, of COUNT projections from FIRST on: KT steps of matrix work, each with its share of the vector
+// work, meanwhile(step).
+template <class W, int FIRST, int COUNT, class F>
+__device__ void multiply_tile(f32x4 (&sum)[W::COUNT][tiles_of(W::KT)], const W& weights, const _Float16* tile, int lane,
+                              F&& meanwhile) {
+    using Tile = PairTile<W::KT>;
+    constexpr int TILES = Tile::TILES;
+    const _Float16* const even = tile + Tile::read_at(lane, 0);
+    const _Float16* const odd = tile + Tile::read_at(lane, 1);
+    f16x8 x[2][TILES];
+    const auto read = [&](int step) {
+#pragma unroll
+        for (int t = 0; t < TILES; ++t)
+            x[step % 2][t] = *reinterpret_cast<const f16x8*>((step % 2 ? odd : even) + Tile::next_read(t, step));
+    };
+    const auto multiply = [&]<int HALF>(int step) {
+#pragma unroll
+        for (int p = FIRST; p < FIRST + COUNT; ++p)
+#pragma unroll
+            for (int t = 0; t < TILES; ++t)
+                sum[p][t] = multiply_16x16<HALF>(x[step % 2][t], weights.weight[p][step], sum[p][t]);
+    };
+    if constexpr (COUNT > 0) read(0);
+#pragma unroll
+    for (int p = FIRST; p < FIRST + COUNT; ++p)
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) sum[p][t] = weights.bias[p];
+#pragma unroll
+    for (int step = 0; step < W::KT; ++step) {
+        if (COUNT > 0 && step + 1 < W::KT) read(step + 1);
+        multiply.template operator()<0>(step);
+        multiply.template operator()<1>(step);
+        meanwhile(step);
+        interleave<TILES, COUNT * TILES * 2, residency_of(W::KT) == 1>();
+    }
+}
+
 // n_tiles tiles from `now` on, for 16 channels.
 template <class W>
 __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, int channel,
@@ -176,7 +233,8 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
     constexpr int KT = W::KT, FIRST_PHASE = W::FIRST_PHASE;
     using Tile = PairTile<KT>;
     constexpr int TILES = Tile::TILES, TWOS = Own<KT>::TWOS, PAIRS = Norm<KT>::PAIRS, PIECES = Norm<KT>::PIECES;
-    constexpr int IN_FIRST = PAIRS * PIECES * FIRST_PHASE / W::COUNT;  // pieces of the norm in the first phase
+    // Pieces of the norm in the first phase: its share of the matrix work, or half where another wave has its own phases.
+    constexpr int IN_FIRST = residency_of(KT) == 1 ? PAIRS * PIECES * FIRST_PHASE / W::COUNT : PAIRS * PIECES / 2;
     const int h = channel + place.lane % 16, own_k = place.lane / 16 * Tile::OWN;
     const W weights(args, channel, place.lane);
     const auto after = [&](TilePosition tile) { return tile.next(args.n, Tile::ROWS); };
@@ -187,20 +245,7 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
 
     Norm<KT> norm(place);
     TilePosition next = after(now), before = now;
-#pragma unroll
-    for (int p = 0; p < PAIRS; ++p)
-#pragma unroll
-        for (int j = 0; j < Norm<KT>::FOURS; ++j) norm.load(args, p, j, now);
-    norm.load_mask(args, now, place.thread);
-#pragma unroll
-    for (int p = 0; p < PAIRS; ++p) {
-#pragma unroll
-        for (int i = 0; i < PIECES; ++i) norm.piece(args.dim, p, i, normed[0]);
-#pragma unroll
-        for (int j = 0; j < Norm<KT>::FOURS; ++j) norm.load(args, p, j, next);
-    }
-    norm.store_mask(args, masks[0], place.thread);
-    norm.load_mask(args, next, place.thread);
+    norm.begin(args, now, next, normed[0], masks[0], place.thread);
     __syncthreads();
 
     f32x4 sum[W::COUNT][TILES] = {};
@@ -221,36 +266,8 @@ __device__ void project(const TrimulArgs& args, TilePosition now, int n_tiles, i
     for (int turn = 0; turn < n_tiles; ++turn) {
         const TilePosition later = after(next);
         const _Float16* const tile = normed[turn & 1];
-        const _Float16 *const even = tile + Tile::read_at(place.lane, 0), *const odd =
-                                                                              tile + Tile::read_at(place.lane, 1);
-        f16x8 x[2][TILES];
-        const auto read = [&](int step) {
-#pragma unroll
-            for (int t = 0; t < TILES; ++t)
-                x[step % 2][t] = *reinterpret_cast<const f16x8*>((step % 2 ? odd : even) + Tile::next_read(t, step));
-        };
-        // Of COUNT projections, KT steps of matrix work, each with its share of the vector work: meanwhile(step).
         const auto run_phase = [&]<int FIRST, int COUNT>(auto&& meanwhile) {
-            if constexpr (COUNT > 0) read(0);
-#pragma unroll
-            for (int p = FIRST; p < FIRST + COUNT; ++p)
-#pragma unroll
-                for (int t = 0; t < TILES; ++t) sum[p][t] = weights.bias[p];
-            const auto multiply = [&]<int HALF>(int step) {
-#pragma unroll
-                for (int p = FIRST; p < FIRST + COUNT; ++p)
-#pragma unroll
-                    for (int t = 0; t < TILES; ++t)
-                        sum[p][t] = multiply_16x16<HALF>(x[step % 2][t], weights.weight[p][step], sum[p][t]);
-            };
-#pragma unroll
-            for (int step = 0; step < KT; ++step) {
-                if (COUNT > 0 && step + 1 < KT) read(step + 1);
-                multiply.template operator()<0>(step);
-                multiply.template operator()<1>(step);
-                meanwhile(step);
-                interleave<TILES, COUNT * TILES * 2>();
-            }
+            multiply_tile<W, FIRST, COUNT>(sum, weights, tile, place.lane, meanwhile);
         };
         // Of all pairs' pieces, those from `first` on before `last`, shared out over a phase's steps.
         const auto norm_pieces = [&](int first, int last, int step) {
