@@ -20,14 +20,25 @@ class ModelledTime(Struct, frozen=True, omit_defaults=True):
     clock: str = ""  # boost, or sustained where power lowers it
     unrecorded: float = 0.0  # share of the lines asked for that are not in it, for want of memory: too short a time
     others_cycles: float = 0.0  # of one launch's replay as if no workgroup did much more than the others
+    low_us: float = 0.0  # nine of ten published times lie from here
+    high_us: float = 0.0  # to here; 0: nobody knows how much longer it takes
+    unsure: str = ""  # why the interval may not hold for this one
+    pair: tuple[float, float] = (0.0, 0.0)  # a ratio to another modelled time may be off by: see ratio_error
     kernels_us: float | None = None  # where operations that are not emulated are in it: the part of kernels
     torch_us: dict[str, float] = {}  # and theirs by name, at the card's roofline
 
     def rounded(self) -> ModelledTime:
         """For people and files."""
         parts_us, torch_us = ({name: round(us, 3) for name, us in by.items()} for by in (self.parts_us, self.torch_us))
-        numbers = {"us": round(self.us, 3), "cycles": round(self.cycles), "mhz": round(self.mhz)}
-        return replace(self, parts_us=parts_us, torch_us=torch_us, **numbers)
+        numbers = {name: round(getattr(self, name), 3) for name in ("us", "low_us", "high_us")}
+        whole = {"cycles": round(self.cycles), "mhz": round(self.mhz)}
+        return replace(self, parts_us=parts_us, torch_us=torch_us, **numbers, **whole)
+
+    @property
+    def interval(self) -> str:
+        """Where nine of ten published times lie; "" of results that were kept before it was told."""
+        high = f"{self.high_us:.3g}" if self.high_us else ""
+        return f"{self.low_us:.3g}..{high}" if self.low_us else ""
 
     @property
     def lacking(self) -> str:
@@ -36,8 +47,19 @@ class ModelledTime(Struct, frozen=True, omit_defaults=True):
         return f"{self.unrecorded:.2g} {text}" if self.unrecorded else ""
 
 
+def ratio_error(a: ModelledTime, b: ModelledTime) -> float | None:
+    """By what share the ratio of two times of one card may be off, in nine cases of ten; None where that is not known.
+
+    Kernels with one bound err alike, and their ratio by less than either time."""
+    if not (a.high_us and b.high_us):
+        return None
+    alike = a.bound == b.bound
+    return max(time.pair[0 if alike else 1] for time in (a, b))
+
+
 def added(times: Iterable[ModelledTime]) -> ModelledTime:
-    """One after the other; the bound is the one that most of the time goes to."""
+    """One after the other; the bound is the one that most of the time goes to. Intervals add up: errors are alike."""
+    times = list(times)
     us = cycles = mhz = unrecorded = kernels_us = 0.0
     clock, parts_us, by_bound, torch_us = "boost", dict[str, float](), dict[str, float](), dict[str, float]()
     for one in times:
@@ -52,7 +74,12 @@ def added(times: Iterable[ModelledTime]) -> ModelledTime:
                 total[name] = total.get(name, 0.0) + part_us
     bound = max(by_bound, key=lambda name: by_bound[name], default="")
     own_us = kernels_us if torch_us else None
-    return ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, kernels_us=own_us, torch_us=torch_us)
+    low_us = sum(one.low_us for one in times)
+    high_us = sum(one.high_us for one in times) if all(one.high_us for one in times) else 0.0
+    pair = max((one.pair for one in times), default=(0.0, 0.0))
+    whole = ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, low_us=low_us, high_us=high_us, pair=pair)
+    unsure = "; ".join(dict.fromkeys(one.unsure for one in times if one.unsure))
+    return replace(whole, unsure=unsure, kernels_us=own_us, torch_us=torch_us)
 
 
 # How sure a finding is: a run has shown it; it holds in any order of waves; whatever the inputs are; nobody can say.
@@ -118,6 +145,8 @@ class Advice(Struct, frozen=True):
     rule: str  # its name: idle CUs, tail, bank conflicts, ...
     text: str
     place: str = ""  # the source line, where one is to blame
+    gain_us: float = 0.0  # that the launch would be faster, by a replay; 0 of results that were kept before it was told
+    share: float = 0.0  # of the launch's modelled time
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.gain_us:.2f} us ({self.share:.0%}): {self.text}" if self.gain_us else self.text

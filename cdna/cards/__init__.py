@@ -42,6 +42,7 @@ class Card:
     memory_bus_bits: int
     hbm_gb_s: float  # as the vendor states it
     hbm_read_gb_s: float
+    hbm_nt_read_gb_s: float  # of loads marked `nt`, which leave nothing behind in the caches
     hbm_write_gb_s: float
     fabric_read_gb_s: float  # memory-side cache to the L2s
     fabric_write_gb_s: float

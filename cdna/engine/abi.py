@@ -23,7 +23,7 @@ HEADERS = Path(__file__).parent
 # The structures that Python sees into: a pointer to another is an address.
 SHARED = (
     "Operand Inst KernelArgument KernelInfo Launch Touch Finding Executed InstructionCounters Longest MemoryTraffic "
-    "LaunchTime CounterTotals Left Span LoggedLaunch LoggedFinding WatchedLaunch WatchedWave Beat "
+    "LaunchTime CounterTotals Left Change Span LoggedLaunch LoggedFinding WatchedLaunch WatchedWave Beat "
     "WrittenBytes"
 ).split()
 _NUMBERS: dict[str, Any] = {

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from ..cards import Card, cards
 from ..results import ModelledTime, added
 from .counters import LINE_BYTES, Counters, ReplayedTime
+from .errors import with_interval
 from .records import LaunchRecord
 
 BUSY = 0.7  # a unit that is busy so much of the time is the reason for it
@@ -82,7 +83,8 @@ def modelled_time_us(launch: LaunchRecord | Counters, warm: bool = False) -> Mod
     asked = c.unrecorded_lines + (c.l2_read_bytes + c.l2_write_bytes) // LINE_BYTES
     unrecorded = c.unrecorded_lines / asked if asked else 0.0
     clock = "sustained" if replay.mhz < card.clock_mhz else "boost"
-    return ModelledTime(us, bound, parts, replay.cycles, replay.mhz, clock, unrecorded, replay.others_cycles)
+    time = ModelledTime(us, bound, parts, replay.cycles, replay.mhz, clock, unrecorded, replay.others_cycles)
+    return with_interval(time, c.card)
 
 
 def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict[str, float]:
@@ -108,12 +110,16 @@ def _parts_us(c: Counters, card: Card, replay: ReplayedTime, held: bool) -> dict
         "HBM": 0.0
         if held
         else 1e-3
-        * (c.hbm_read_bytes / card.hbm_read_gb_s + (c.hbm_write_bytes - c.left_dirty_bytes) / card.hbm_write_gb_s),
+        * (_hbm_read_ns(c, card, replay.non_temporal) + (c.hbm_write_bytes - c.left_dirty_bytes) / card.hbm_write_gb_s),
         "atomics": 1e-3 * c.atomics_on_line * card.atomic_line_ns,
         "links": 1e-3 * _links_ns(c, card),
         "fences": 1e-3 * c.cache_maintenance * card.cache_maintenance_ns,
         "replay": replay.us,
     }
+
+
+def _hbm_read_ns(c: Counters, card: Card, non_temporal: float) -> float:
+    return c.hbm_read_bytes * ((1 - non_temporal) / card.hbm_read_gb_s + non_temporal / card.hbm_nt_read_gb_s)
 
 
 def _links_ns(c: Counters, card: Card) -> float:
@@ -136,11 +142,12 @@ def _bound(c: Counters, parts_us: dict[str, float]) -> str:
     return _BOUND_OF_WAIT.get(longest, longest)
 
 
-def _launched(one: ModelledTime, left_us: float) -> ModelledTime:
+def _launched(one: ModelledTime, card: Card, left_us: float) -> ModelledTime:
     """A launch of which the clock sees `left_us` instead of all that it takes beside its waves."""
     saved = one.parts_us["launch"] - left_us
     bound = one.bound if one.bound != "launch" or saved <= 0 else _longest(one.parts_us | {"launch": left_us})
-    return replace(one, us=one.us - saved, bound=bound, parts_us=one.parts_us | {"launch": left_us})
+    left = replace(one, us=one.us - saved, bound=bound, parts_us=one.parts_us | {"launch": left_us})
+    return with_interval(left, card.model)
 
 
 def _longest(parts_us: dict[str, float]) -> str:
@@ -162,9 +169,9 @@ def modelled_case_us(
     seen = []
     for number, (one, card) in enumerate(timed):
         if clock == "graph":
-            one = _launched(one, card.next_launch_us)
+            one = _launched(one, card, card.next_launch_us)
         elif number or clock == "queue":
-            one = _launched(one, max(card.queued_launch_us, card.launch_us - bodies[number - 1]))
+            one = _launched(one, card, max(card.queued_launch_us, card.launch_us - bodies[number - 1]))
         seen.append(one)
     return added(seen)
 

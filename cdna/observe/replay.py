@@ -7,7 +7,7 @@ import ctypes
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..engine import abi
@@ -43,7 +43,23 @@ LEFT_OUT = {
     "conflicts": abi.constant("WITHOUT_CONFLICTS"),
     "waste": abi.constant("WITHOUT_WASTE"),
     "it": abi.constant("WITHOUT_IT"),
+    "narrow": abi.constant("WIDER"),
 }
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a launch would be: without what LEFT_OUT names at an instruction, or of other workgroups."""
+
+    left_out: Mapping[int, str] = field(default_factory=dict)  # by instruction
+    groups: float = 1.0  # as many workgroups
+    steps: float = 1.0  # of which each does such a share of its steps, or all of them so many times
+    loads: float = 1.0  # of the lines that an instruction loads
+    wider: int = 1  # an instruction that is "narrow" no more stands for so many
+    more_groups_per_cu: int = 0
+    whole_rounds: bool = False  # no round is half empty
+    alike: bool = False  # all workgroups do as much
+    near: bool = False  # what another XCD's L2 has read, this one's has
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class ReplayedTime:
     mhz: float
     matrix_share: float  # of the time, that the matrix cores are busy
     others_cycles: float = 0.0  # as if no workgroup did much more than the others
+    non_temporal: float = 0.0  # share of what is read from HBM
 
     @property
     def us(self) -> float:
@@ -61,12 +78,12 @@ class ReplayedTime:
 
 
 def replayed(time: Any) -> ReplayedTime:
-    return ReplayedTime(time.cycles, time.mhz, time.matrix_share, time.others_cycles)
+    return ReplayedTime(time.cycles, time.mhz, time.matrix_share, time.others_cycles, time.non_temporal)
 
 
 @dataclass(frozen=True)
 class Left:
-    """A launch without something: its time, and the share of its lines that it still reads and writes."""
+    """A launch with a change: its time, and the share of its lines that it still reads and writes."""
 
     time: ReplayedTime
     l2_read: float
@@ -95,13 +112,16 @@ class Replay:
     def __init__(self, lib: ctypes.CDLL, source: int, n_instructions: int) -> None:
         self._lib, self._source, self.n_instructions = lib, source, n_instructions
 
-    def without(self, left_out: Mapping[int, str], warm: bool = False) -> Left | None:
-        """The time without what LEFT_OUT names, by instruction; None where the steps are gone."""
+    def changed(self, change: Change, warm: bool = False) -> Left | None:
+        """The time with a change; None where the steps are gone."""
         what = (ctypes.c_uint16 * self.n_instructions)()
-        for instruction, name in left_out.items():
+        for instruction, name in change.left_out.items():
             what[instruction] = LEFT_OUT[name]
-        left = abi.structure("Left")()
-        if not self._source or not self._lib.cdna_replay_without(self._source, warm, what, ctypes.byref(left)):
+        numbers = {name: value for name, value in vars(change).items() if name != "left_out"}
+        made, left = abi.structure("Change")(what, **numbers), abi.structure("Left")()
+        if not self._source or not self._lib.cdna_replay_with(
+            self._source, warm, ctypes.byref(made), ctypes.byref(left)
+        ):
             return None
         return Left(replayed(left.time), left.l2_read, left.fabric_read, left.hbm_read, left.write, left.links)
 

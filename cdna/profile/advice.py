@@ -1,26 +1,38 @@
-"""What would shorten a kernel, in words: each rule reads counters and the model, and says nothing it cannot show.
+"""What would shorten a kernel, in words: a rule finds a cause by the counters, and a replay of the launch with that
+changed says what it gains.
 
-A rule speaks where its cause costs a share of the modelled time that is worth a change (WORTH), with the line.
+What gains less than two modelled times of alike kernels may be wrong about each other is not said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from msgspec.structs import replace
+
+from ..binary.decode import base_mnemonic
 from ..binary.resources import waves_per_simd
+from ..isa import Facts, facts_of, instructions
+from ..observe.counters import InstructionCount
+from ..observe.replay import Change
 from ..results import Advice
+from .gains import ATOMICS, CONFLICTS, FENCES, SPILLS, WASTE, changed_us, gain_without
 from .kernel import KernelProfile
 from .lines import Line
 
-WORTH = 0.1  # share of a kernel's time
+WORTH = 0.1  # share of a kernel's time that a cause has at least
 ALIKE = 0.75  # coalescing from here on is good enough
 TOO_MANY_READS = 1.5  # times what products take: tiles of 128 x 128 of 16 bits are below it
 LINES = 3  # that a rule names
 PADDED_ROW = 32  # of LDS: rows of 512 bytes take a 32nd more with 16 bytes of padding
 UNEVEN = 1.5  # times the mean: what a workgroup may do more than others
 FEW_LAUNCHES = 4  # of a kernel, from which on fewer would be worth something
-FEW_WAVES = 2  # a SIMD, that leave waits for memory bare
+FEW_WAVES = 2  # a SIMD, beside which a workgroup could have more
 TRITON_MEND = "Triton lays tiles out: other tile sizes, num_warps, num_stages or kpack do it otherwise"
+LAUNCHES = "launches"  # the one rule of all launches of a kernel together
+MOST_PARTS = 8  # of a workgroup's work, for CUs that have none
+MATRIX_SAVES = 15 / 16  # of multiply-adds of fp32: those of 16 bits are 16 times as many a cycle
+DOUBLES_GO = 0.5  # of what fp64 takes, conversions included
 ATOMIC_MEND = "add up in the wave first, or give groups of lanes copies of their own"
 READ_AGAIN = 2  # times, by one L2 after another
 WIDE_BYTES = 16  # of a lane's widest access
@@ -31,8 +43,30 @@ Rule = Callable[[KernelProfile], Iterator[Advice]]
 
 
 def advice_for(kernel: KernelProfile) -> list[Advice]:
-    """What the rules say of a kernel's longest launch, in the order of the rules."""
-    return [advice for rule in RULES for advice in rule(kernel)]
+    """What the rules say of a kernel's longest launch, what gains most first."""
+    found = [advice for rule in RULES for advice in rule(kernel)]
+    known = kernel.longest_time.pair[0]
+    shares = [one.gain_us / (kernel.time if one.rule == LAUNCHES else kernel.longest_time).us for one in found]
+    import os
+
+    os.environ.get("DBG") and print([(o.rule, round(o.gain_us, 2)) for o in found], flush=True)
+    worth = [replace(one, share=share) for one, share in zip(found, shares) if share > known]
+    return sorted(worth, key=lambda one: -one.gain_us)
+
+
+def _gain(kernel: KernelProfile, change: Change, share: float = 1.0) -> float:
+    """What the longest launch gains by a change; share: of what is left out, so much goes."""
+    after_us = changed_us(kernel.counters, change, kernel.warm)
+    return share * (kernel.longest_time.us - after_us) if after_us is not None else 0.0
+
+
+def _without_it(kernel: KernelProfile, out: Iterable[InstructionCount], share: float = 1.0) -> float:
+    return _gain(kernel, Change({one.index: "it" for one in out}), share)
+
+
+def _without(kernel: KernelProfile, line: Line, reason: str) -> float:
+    """What it gains without one of gains.py's reasons at a line."""
+    return gain_without(kernel.counters, kernel.lines, line, reason, kernel.warm) or 0.0
 
 
 def _share(kernel: KernelProfile, part: str) -> float:
@@ -44,10 +78,13 @@ def _share(kernel: KernelProfile, part: str) -> float:
 def idle_cus(kernel: KernelProfile) -> Iterator[Advice]:
     groups, cus = kernel.counters.groups, kernel.card.compute_units
     if groups <= (1 - WORTH) * cus and _share(kernel, "replay") > WORTH:
+        parts = min(cus / groups, MOST_PARTS)
         yield Advice(
             "idle CUs",
             f"{groups} workgroup{'s' * (groups > 1)} for {cus} CUs: {1 - groups / cus:.0%} idle; "
-            "smaller tiles or split-K",
+            f"{parts:.2g} times as many with a part of the work each: smaller tiles, or what a loop adds up divided "
+            "(split-K)",
+            gain_us=_gain(kernel, Change(groups=parts, steps=1 / parts)),
         )
 
 
@@ -60,6 +97,7 @@ def uneven(kernel: KernelProfile) -> Iterator[Advice]:
             "uneven workgroups",
             f"workgroup {c.longest_group} executes {c.longest_times:.1f} times as much as others do, and the launch "
             f"waits {alone_us:.4g} of {time.us:.4g} us for it alone: divide its work",
+            gain_us=alone_us,
         )
     elif (
         c.most_times > UNEVEN
@@ -70,6 +108,7 @@ def uneven(kernel: KernelProfile) -> Iterator[Advice]:
             "uneven workgroups",
             f"in one round the launch waits for its longest workgroup, which executes {c.most_times:.1f} times as much "
             "as the mean: give long ones and short ones to a workgroup together, or parts that are alike",
+            gain_us=_gain(kernel, Change(alike=True)),
         )
 
 
@@ -78,9 +117,10 @@ def launches(kernel: KernelProfile) -> Iterator[Advice]:
     n, launch_us = len(kernel.records), kernel.time.parts_us["launch"]
     if n >= FEW_LAUNCHES and launch_us > kernel.time.us / 2:
         yield Advice(
-            "launches",
+            LAUNCHES,
             f"{n} launches take {launch_us:.4g} of {kernel.time.us:.4g} us to begin: do in one what several do, or in "
             "the kernel before it",
+            gain_us=kernel.time.us - (changed_us(kernel.counters, Change(groups=n), kernel.warm) or kernel.time.us),
         )
 
 
@@ -94,6 +134,7 @@ def tail(kernel: KernelProfile) -> Iterator[Advice]:
             f"{c.groups} workgroups are {whole} round{'s' if whole > 1 else ''} of {places} and {left} more: the last "
             f"round leaves {1 - left / places:.0%} of the card idle; tiles for {whole * places} or fewer, "
             "or persistent workgroups",
+            gain_us=_gain(kernel, Change(whole_rounds=True)),
         )
 
 
@@ -116,6 +157,7 @@ def bank_conflicts(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{line.conflict_cycles:,} of {total:,} LDS cycles are {what} of {line.place}, "
                 f"{line.conflict_ways:.0f}-way: {mend}",
                 line.place,
+                _without(kernel, line, CONFLICTS),
             )
 
 
@@ -128,12 +170,14 @@ def occupancy(kernel: KernelProfile) -> Iterator[Advice]:
     more_groups = (c.groups_per_cu + 1) * c.waves_per_group / card.simds_per_cu
     if more_groups > card.max_waves_per_simd:
         return
-
+    gain_us = _gain(kernel, Change(more_groups_per_cu=1))
     if _waves(kernel, c.vgprs, 0) <= now:  # LDS is not what limits
         fewer = next((n for n in range(1, c.vgprs) if _waves(kernel, c.vgprs - n, c.lds_bytes_per_group) > now), 0)
         if fewer:
             gained = _waves(kernel, c.vgprs - fewer, c.lds_bytes_per_group)
-            yield Advice("occupancy", f"{c.vgprs} VGPRs allow {now:g} waves a SIMD; {fewer} fewer allow {gained:g}")
+            how = "waves_per_eu={}" if any(line.is_triton for line in kernel.lines) else "__launch_bounds__(N, {})"
+            text = f"{c.vgprs} VGPRs allow {now:g} waves a SIMD; {fewer} fewer allow {gained:g}"
+            yield Advice("occupancy", f"{text}: {how.format(round(gained))}", gain_us=gain_us)
     elif _waves(kernel, 1, c.lds_bytes_per_group) <= now:
         fits = card.lds_bytes // (c.groups_per_cu + 1) // card.lds_granule_bytes * card.lds_granule_bytes
         more = f"; or more waves that share them than {c.waves_per_group} a workgroup" if now < FEW_WAVES else ""
@@ -141,6 +185,7 @@ def occupancy(kernel: KernelProfile) -> Iterator[Advice]:
             "occupancy",
             f"{c.lds_bytes_per_group:,} bytes of LDS allow {c.groups_per_cu} workgroups a CU; "
             f"{c.lds_bytes_per_group - fits:,} fewer allow {c.groups_per_cu + 1}{more}",
+            gain_us=gain_us,
         )
 
 
@@ -153,7 +198,7 @@ def _waves(kernel: KernelProfile, vgprs: int, lds_bytes: int) -> float:
 def latency(kernel: KernelProfile) -> Iterator[Advice]:
     """Loads that are awaited while too few other waves have work."""
     c, time = kernel.counters, kernel.longest_time
-    if time.bound != "latency" or c.waves_per_simd > FEW_WAVES:
+    if time.bound != "latency":
         return
     waits = [gain for gain in kernel.gains if gain.reason == "memory" and gain.us > 2 * WORTH * time.us]
     for gain in waits[:1]:
@@ -166,7 +211,9 @@ def latency(kernel: KernelProfile) -> Iterator[Advice]:
         )
         if access is not None and access.bytes_per_lane < ALIKE * WIDE_BYTES:
             text += f"; wider ones, {WIDE_BYTES} bytes a lane instead of {access.bytes_per_lane:.0f}, are fewer"
-        yield Advice("latency", text, place)
+        if place.rpartition(":")[0].endswith(".py"):
+            text += "; num_stages=3 or more loads turns ahead"
+        yield Advice("latency", text, place, gain.us)
 
 
 def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
@@ -182,7 +229,7 @@ def coalescing(kernel: KernelProfile) -> Iterator[Advice]:
             )
             if access.in_one_set:
                 text += "; lanes lie a power of two apart, all their lines in one set of the L1: pad rows by 128 bytes"
-            yield Advice("coalescing", text, line.place)
+            yield Advice("coalescing", text, line.place, _without(kernel, line, WASTE))
 
 
 def reuse(kernel: KernelProfile) -> Iterator[Advice]:
@@ -198,7 +245,9 @@ def reuse(kernel: KernelProfile) -> Iterator[Advice]:
         yield Advice(
             "reuse",
             f"workgroups read each byte {times:.0f} times from the L2: at the card's rates the reads take "
-            f"{reads_us / products_us:.1f} times as long as the products; larger tiles read it less often",
+            f"{reads_us / products_us:.1f} times as long as the products; larger tiles read it less often: half as "
+            "many, twice as large, read three quarters of it",
+            gain_us=_gain(kernel, Change(groups=0.5, steps=2, loads=0.75)),
         )
 
 
@@ -213,6 +262,7 @@ def xcd_order(kernel: KernelProfile) -> Iterator[Advice]:
             f"the {xcds} XCDs' L2s read {c.fabric_read_bytes / 1e6:,.0f} MB, {again:.1f} times the "
             f"{c.hbm_read_bytes / 1e6:,.0f} MB that come from HBM: workgroup i runs on XCD i % {xcds}, so number those "
             f"that read the same {xcds} apart",
+            gain_us=_gain(kernel, Change(near=True)),
         )
 
 
@@ -221,15 +271,18 @@ def narrow_accesses(kernel: KernelProfile) -> Iterator[Advice]:
     c = kernel.counters
     waves = c.groups * c.waves_per_group
     for line in kernel.lines[:LINES]:
-        for kind in MOVES:
+        for kind in MOVES[: 1 + ("loads" not in line.accesses)]:  # what is stored as it was loaded is one fault
             access = line.accesses.get(kind)
             few = access is not None and access.bytes_per_lane < 4 and access.executed >= 4 * waves
             if access and few and _spent_share(kernel, line) > 3 * WORTH:
+                wide = {one.index: "narrow" for one in line.instructions if one.unit == "memory" and one.bytes}
+                times = round(WIDE_BYTES / access.bytes_per_lane)
                 yield Advice(
                     "narrow accesses",
                     f"{kind} of {access.bytes_per_lane:.0f} byte{'s' * (access.bytes_per_lane > 1)} a lane at "
                     f"{line.place}: an instruction moves {access.bytes / access.executed:.0f} bytes, it could 1,024",
                     line.place,
+                    _gain(kernel, Change(wide, wider=times)),
                 )
 
 
@@ -249,6 +302,7 @@ def spills(kernel: KernelProfile) -> Iterator[Advice]:
             f"{executed:,} loads and stores of scratch, most at {worst.place}: registers were spilled or an array is "
             "indexed at run time; smaller tiles, fewer live values, or more registers a wave",
             worst.place,
+            _without(kernel, worst, SPILLS),
         )
 
 
@@ -260,6 +314,10 @@ def divergence(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{line.active_lanes:.0%} of the lanes work at {line.place}: lanes of a wave take different ways, or "
                 "the workgroup is wider than its work",
                 line.place,
+                # Lanes side by side are fewer waves: of no use where there are too few as it is.
+                _gain(
+                    kernel, Change(groups=line.active_lanes, loads=1 / line.active_lanes), _spent_share(kernel, line)
+                ),
             )
 
 
@@ -275,6 +333,7 @@ def masked(kernel: KernelProfile) -> Iterator[Advice]:
             f"{access.lanes / (64 * access.executed):.0%} of the lanes load something at {line.place}, and all of them "
             "compute: a block nearer to the size of its data, or several rows in one",
             line.place,
+            _gain(kernel, Change(groups=at_work, loads=1 / at_work)),
         )
 
 
@@ -291,6 +350,23 @@ def divided_indices(kernel: KernelProfile) -> Iterator[Advice]:
                 "for indices that are divided or of which a remainder is taken: let the divisor be a power of two that "
                 "the compiler knows, or count rows and columns up instead",
                 line.place,
+                _without_it(kernel, _vector(line)),
+            )
+
+
+def rearranged(kernel: KernelProfile) -> Iterator[Advice]:
+    """What is loaded and then taken apart, converted or exchanged between lanes before anything computes with it."""
+    for line in kernel.lines[:LINES]:
+        vector = [one for one in _vector(line) if _facts(one).flops <= 1]
+        executed = sum(one.executed for one in vector)
+        other = line.divisions or line.doubles or line.products > executed / 4 or line.active_lanes < 0.6
+        if not other and 0 < 12 * line.loads < executed and _spent_share(kernel, line, "issue") > WORTH / 2:
+            yield Advice(
+                "rearranged",
+                f"{executed:,} vector instructions at {line.place} rearrange or convert what {line.loads:,} loads "
+                "bring: read along the dimension in which a product's bytes lie side by side, or store them so before",
+                line.place,
+                _without_it(kernel, vector),
             )
 
 
@@ -306,7 +382,16 @@ def no_matrix(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{line.products:,} multiply-adds of waves at {line.place} run on vector lanes; matrix instructions "
                 "do a product of 16-bit or 8-bit numbers 8 times as fast or more",
                 line.place,
+                _gain(kernel, _by_matrix(line), MATRIX_SAVES),
             )
+
+
+def _by_matrix(line: Line) -> Change:
+    """Lanes load operands together then: eight elements each of a product of 16 x 16 x 16, for 64 multiply-adds."""
+    memory = [one for one in line.instructions if one.unit == "memory" and _facts(one).does == "load"]
+    loads = sum(one.executed for one in memory)
+    out = {one.index: "it" for one in _vector(line)} | {one.index: "narrow" for one in memory}
+    return Change(out, wider=max(1, round(8 * loads / line.products)))
 
 
 def fp32_matrix(kernel: KernelProfile) -> Iterator[Advice]:
@@ -317,6 +402,7 @@ def fp32_matrix(kernel: KernelProfile) -> Iterator[Advice]:
                 "fp32 products",
                 f"matrix instructions of fp32 at {line.place}: those of 16 bits do 8 times as much in a cycle or more",
                 line.place,
+                _without_it(kernel, (one for one in line.instructions if "sgemm" in _facts(one).flags), 7 / 8),
             )
 
 
@@ -331,6 +417,7 @@ def doubles(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{line.to_and_from_doubles:,} conversions from and to fp32: a literal without an f, or a function of "
                 "double?",
                 line.place,
+                _without_it(kernel, filter(_is_of_doubles, _vector(line)), DOUBLES_GO),
             )
 
 
@@ -348,6 +435,7 @@ def fences(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{kernel.counters.cache_maintenance:,} instructions write back or invalidate the L2, one after the "
                 f"other on the whole card, most at {line.place}: {mend}",
                 line.place,
+                _without(kernel, line, FENCES),
             )
 
 
@@ -359,6 +447,7 @@ def atomics(kernel: KernelProfile) -> Iterator[Advice]:
                 f"{kernel.counters.atomics_on_line:,} atomics of lanes on one 128-byte line, one after the other, most "
                 f"at {line.place}: add up in the wave and the workgroup first",
                 line.place,
+                _without(kernel, line, ATOMICS),
             )
 
 
@@ -371,6 +460,7 @@ def barriers(kernel: KernelProfile) -> Iterator[Advice]:
                 f"waves spend {share:.0%} of their time at the barrier of {line.place}: fewer barriers, work alike "
                 "for all waves, or loads that are on their way before it",
                 line.place,
+                _without(kernel, line, "barrier"),
             )
 
 
@@ -378,6 +468,18 @@ def _spent_share(kernel: KernelProfile, line: Line, reason: str = "") -> float:
     """Of the waves' time: what they spend at a line, for one reason or in all."""
     total = sum(one.spent_cycles for one in kernel.lines)
     return (line.spent.get(reason, 0.0) if reason else line.spent_cycles) / total if total else 0.0
+
+
+def _facts(one: InstructionCount) -> Facts:
+    return facts_of(base_mnemonic(one.mnemonic))
+
+
+def _vector(line: Line) -> list[InstructionCount]:
+    return [one for one in line.instructions if one.unit == "vector"]
+
+
+def _is_of_doubles(one: InstructionCount) -> bool:
+    return "f64" in instructions()[base_mnemonic(one.mnemonic)].signature.types("D", "S")
 
 
 def _memory_share(kernel: KernelProfile) -> float:
@@ -405,6 +507,7 @@ RULES: tuple[Rule, ...] = (
     divergence,
     masked,
     divided_indices,
+    rearranged,
     no_matrix,
     fp32_matrix,
     doubles,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..observe.counters import Counters, InstructionCount
 from ..observe.model import modelled_time_us
-from ..observe.replay import Left
+from ..observe.replay import Change, Left
 from ..results import Gain
 from .lines import Line, is_scratch
 
@@ -24,16 +24,17 @@ KEEPS_ORDER = ("wait", "barrier", "end")  # units of instructions that are not l
 
 def gains_of(counters: Counters, lines: Sequence[Line], warm: bool) -> list[Gain]:
     """Of the lines that cost most, largest first. Empty where the launch's steps are gone."""
-    before = modelled_time_us(counters, warm).us
-    found = []
-    for line, reason in _candidates(lines):
-        # A spilled register is stored at one line and loaded at another: all of them go, or none.
-        at = lines if reason == SPILLS else [line]
-        left = _without(counters, line, [one for each in at for one in each.instructions], reason, warm)
-        if left is None:
-            continue
-        found.append(Gain(line.place, reason, max(0.0, before - modelled_time_us(left, warm).us)))
+    asked = [(line, reason, gain_without(counters, lines, line, reason, warm)) for line, reason in _candidates(lines)]
+    found = [Gain(line.place, reason, max(0.0, us)) for line, reason, us in asked if us is not None]
     return sorted(found, key=lambda gain: -gain.us)
+
+
+def gain_without(c: Counters, lines: Sequence[Line], line: Line, reason: str, warm: bool) -> float | None:
+    """What the launch would gain without a reason at a line; None where its steps are gone."""
+    # A spilled register is stored at one line and loaded at another: all of them go, or none.
+    at = lines if reason == SPILLS else [line]
+    left = _without(c, line, [one for each in at for one in each.instructions], reason, warm)
+    return None if left is None else modelled_time_us(c, warm).us - modelled_time_us(left, warm).us
 
 
 def _candidates(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
@@ -63,10 +64,23 @@ def _without(
     if reason == FENCES:
         return replace(c, cache_maintenance=c.cache_maintenance - line.fences)
     name, leave, saved = _left_out(line, instructions, reason)
-    if c.replay is None or not leave:
-        return None
-    left = c.replay.without({one.index: name for one in leave}, warm)
-    return None if left is None else _scaled(c, left, saved, warm)
+    return _with(c, Change({one.index: name for one in leave}), saved, warm) if leave else None
+
+
+def changed_us(c: Counters, change: Change, warm: bool) -> float | None:
+    """The launch's modelled time with a change; None where its steps are gone."""
+    gone = {"it": 1.0, "narrow": 1 - 1 / change.wider}
+    saved = Saved()
+    for one in c.instructions:
+        cycles = one.cycles * gone.get(change.left_out.get(one.index, ""), 0.0)
+        saved[one.unit] = saved.get(one.unit, 0) + round(cycles)
+    left = _with(c, change, saved, warm)
+    return None if left is None else modelled_time_us(left, warm).us
+
+
+def _with(c: Counters, change: Change, saved: Saved, warm: bool) -> Counters | None:
+    left = c.replay.changed(change, warm) if c.replay is not None else None
+    return None if left is None else _scaled(c, change, left, saved, warm)
 
 
 Saved = dict[str, int]  # cycles by unit
@@ -99,8 +113,10 @@ def _wasted_cycles(one: InstructionCount) -> int:
     return round(one.cycles * (1 - max(one.ideal_segments, 4 * one.executed) / one.segments)) if one.segments else 0
 
 
-def _scaled(c: Counters, left: Left, saved: Saved, warm: bool) -> Counters:
-    cycles = {unit: max(0, total - saved.get(unit, 0)) for unit, total in c.unit_cycles.items()}
+def _scaled(c: Counters, change: Change, left: Left, saved: Saved, warm: bool) -> Counters:
+    work = change.groups * change.steps
+    cycles = {unit: max(0, round(work * (total - saved.get(unit, 0)))) for unit, total in c.unit_cycles.items()}
+    cycles["memory"] = round(cycles.get("memory", 0) * change.loads)
     shares = {
         "l2_read": left.l2_read,
         "l2_write": left.write,
@@ -109,6 +125,7 @@ def _scaled(c: Counters, left: Left, saved: Saved, warm: bool) -> Counters:
     }
     changed = replace(
         c,
+        groups=max(1, round(c.groups * change.groups)),
         unit_cycles=cycles,
         busiest_xcd={name: round(bytes * shares[name]) for name, bytes in c.busiest_xcd.items()},
         hbm_read_bytes=round(c.hbm_read_bytes * left.hbm_read),

@@ -71,8 +71,8 @@ def section(kernel: KernelProfile) -> str:
     parts = [
         f"<style>{STYLE}</style><h2><code>{escape(kernel.full_name)}</code></h2>",
         f"<p>{len(kernel.records)} launch{'es' * (len(kernel.records) > 1)}, the longest of {grid} workgroups: "
-        f"{time.us:.2f} us modelled on {escape(c.card)}, bound by <strong>{escape(time.bound)}</strong>, "
-        f"{time.cycles:,.0f} cycles at {time.mhz:.0f} MHz ({time.clock}).</p>",
+        f"{time.us:.2f} us ({time.interval}) modelled on {escape(c.card)}, bound by "
+        f"<strong>{escape(time.bound)}</strong>, {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz ({time.clock}).</p>",
         f"<h3>Resources</h3><p>{c.vgprs} VGPRs, {c.sgprs} SGPRs, {c.lds_bytes_per_group:,} bytes of LDS; "
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} of {kernel.card.max_waves_per_simd} waves a SIMD: "
         f"{escape(occupancy_limit(kernel))}.</p>",

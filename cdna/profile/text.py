@@ -31,7 +31,9 @@ def text_lines(kernel: KernelProfile) -> list[str]:
         f"  takes      {c.vgprs} VGPRs, {c.sgprs} SGPRs, {c.lds_bytes_per_group:,} bytes of LDS: "
         f"{c.groups_per_cu} workgroups a CU, {c.waves_per_simd:g} waves a SIMD",
         f"  executed   {sum(map(executed, launches)):,} wave instructions{sample_text(kernel)}",
-        f"  modelled   {kernel.time.us:.2f} us, bound by {time.bound} (alone, us: {each}); not measured",
+        f"  modelled   {kernel.time.us:.2f} us ({kernel.time.interval}), bound by {time.bound} (alone, us: {each}); "
+        "not measured",
+        *([f"  unsure     {kernel.time.unsure}"] if kernel.time.unsure else []),
         *([f"  lacking    {kernel.time.lacking}"] if kernel.time.lacking else []),
         f"  replay     {time.cycles:,.0f} cycles at {time.mhz:.0f} MHz, {time.clock}",
         *_work(launches_counters(kernel)),

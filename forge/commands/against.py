@@ -17,8 +17,9 @@ from forge.commands import jsonfile, texts
 from forge.commands.profile_pair import pair_lines
 from forge.commands.view import STATUS_WIDTH, STYLES, Console, View, verdict_style
 from forge.console import UsageError, number
-from forge.device.report import Caches
+from forge.device.report import Caches, ratio_error
 from forge.generate.submission import KERNEL, read_submission
+from forge.history.compare import SAME, error_text, is_real
 from forge.history.document import Against, Document
 from forge.judge.evaluate import Judge, spare_each_other
 from forge.judge.plan import EvalPlan
@@ -136,6 +137,19 @@ class Pair:
         pairs = zip(self.run.cases, self.their_run.cases)
         return [standard_error(self.ratios(*pair)["harness"], *pair) for pair in pairs]
 
+    def modelled_undecided(self) -> list[int]:
+        """Cases whose modelled times differ, and by no more than the model may be wrong about them."""
+        pairs = [
+            (a, self.ratios(a, b)["modelled"], self.model_error(a, b))
+            for a, b in zip(self.run.cases, self.their_run.cases)
+        ]
+        return [a.index for a, ratio, error in pairs if ratio and abs(ratio - 1) > SAME and not is_real(ratio, error)]
+
+    def model_error(self, ours: CaseResult, theirs: CaseResult) -> float | None:
+        """By what share the model may be wrong about the ratio of two modelled times."""
+        a, b = (case.modelled_time(self.plan.caches) for case in (ours, theirs))
+        return ratio_error(a, b) if a and b and not self.run.timed else None
+
     def sure(self) -> tuple[float | None, list[int]]:
         """(The standard error of their geometric mean, cases with a ratio within two errors of 1: noise may be all)."""
         rows = zip(self.run.cases, self.their_run.cases, self.errors())
@@ -150,7 +164,15 @@ class Pair:
         against = Against(
             name=self.other.name,
             **{key: getattr(theirs, key) for key in COMMON},
-            ratios=tuple({"index": a.index, **self.ratios(a, b), "harness_error": error} for a, b, error in rows),
+            ratios=tuple(
+                {
+                    "index": a.index,
+                    **self.ratios(a, b),
+                    "harness_error": error,
+                    "modelled_error": self.model_error(a, b),
+                }
+                for a, b, error in rows
+            ),
             geometric_means=self.geometric_means(),
         )
         return structs.replace(jsonfile.document_of(self.plan, self.run, exit_code, command), against=against)
@@ -179,7 +201,7 @@ class PairView(View):
 
     def _line(self, status: str, index: str, case: str, values: list[str]) -> str:
         cells = [f"{status:{STATUS_WIDTH}}", f"{index:>{self.index_width}}", f"{case:{self.case_width}}"]
-        widths = [11, THEIR_WIDTH, 13 if self.timed else 6, 11, THEIR_WIDTH, 6]
+        widths = [11 if self.timed else 20, THEIR_WIDTH if self.timed else 20, 13, 11, THEIR_WIDTH, 6]
         return " ".join([*cells, *(f"{value:>{width}}" for value, width in zip(values, widths))]).rstrip()
 
     def _time(self, clock: str, result: CaseResult) -> str:
@@ -200,6 +222,8 @@ class PairView(View):
         ]
         if self.timed:
             values[2] += _plus_minus(standard_error(ratios["harness"], ours, theirs))
+        else:
+            values[2] += error_text(self.pair.model_error(ours, theirs))
         shown = theirs if ours.passed else ours
         line = Text(self._line(shown.status.value, str(ours.index), case_text(ours.spec), values))
         line.stylize(STYLES[shown.status], 0, STATUS_WIDTH)
@@ -244,6 +268,11 @@ class PairView(View):
         elif self.timed:
             self.print("no ratio: not every case has both times", "dim")
         if not self.timed:
+            if undecided := self.pair.modelled_undecided():
+                which = ", ".join(map(str, undecided))
+                self.print(
+                    f"not decided: the model's own error, ±, may be all of the difference: case {which}", "yellow"
+                )
             self.print(texts.modelled_means(self.plan.caches), "dim")
 
 

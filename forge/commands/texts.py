@@ -18,13 +18,16 @@ MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
 
 MARK, NAMED = "~", 4  # before a modelled time that is in part an estimate of torch's operations; of these a line names
 LACKING = ">"  # before one that lacks a part of what a launch asked of memory
+UNSURE = "?"  # before one that is outside of what the model was held against
 
 
 def modelled_text(time: ModelledTime | None) -> str:
-    """A case's modelled time in us, marked where torch's operations are in it, at their roofline, or lines are not."""
+    """A case's modelled time in us with its interval. Marked where torch's operations are in it, at their roofline, or
+    lines are not, or the interval may not hold."""
     if time is None:
         return ""
-    return LACKING * bool(time.unrecorded) + MARK * bool(time.torch_us) + f"{time.us:.4g}"
+    marks = LACKING * bool(time.unrecorded) + MARK * bool(time.torch_us) + UNSURE * bool(time.unsure)
+    return f"{marks}{time.us:.4g}" + f" ({time.interval})" * bool(time.interval)
 
 
 def time_texts(time: ModelledTime | None) -> list[str]:
@@ -32,7 +35,8 @@ def time_texts(time: ModelledTime | None) -> list[str]:
     if time is None:
         return []
     lacking = f"{LACKING} {time.lacking}" if time.lacking else ""
-    return [text for text in (lacking, torch_text(time.torch_us)) if text]
+    unsure = f"{UNSURE} {time.unsure}" if time.unsure else ""
+    return [text for text in (lacking, torch_text(time.torch_us), unsure) if text]
 
 
 def torch_text(by_name: Mapping[str, float]) -> str:
@@ -51,7 +55,8 @@ HOST_TEXT = "host us: how long one of these calls keeps its thread until it retu
 def modelled_means(caches: str) -> str:
     return (
         f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {caches}; ~: with torch's "
-        "own operations, at what they cannot be below; no measurement and no score (docs/time-model.md)"
+        "own operations, at what they cannot be below; (from..to): where nine of ten published times lie; no "
+        "measurement and no score (docs/time-model.md)"
     )
 
 

@@ -178,7 +178,7 @@ class View:
         if self.timed:
             again = [("b2b us", 9), ("host us", 8)] * self.back_to_back
             return [("us", 10), ("+- us", 8), *again, ("TFLOP/s", 8), ("GB/s", 8), ("of light", 8)]
-        model = [("modelled us", 11), ("bound", 22), ("of light", 8)] * self.modelled
+        model = [("modelled us", 20), ("bound", 22), ("of light", 8)] * self.modelled
         return [("time", 9), ("launches", 8), ("wave instr.", 13), *model] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:

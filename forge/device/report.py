@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 import cdna.results
-from cdna.results import Advice, Gain, ModelledTime, added
+from cdna.results import Advice, Gain, ModelledTime, added, ratio_error
 
-__all__ = ["ModelledTime", "added"]
+__all__ = ["ModelledTime", "added", "ratio_error"]
 Caches = Literal["cold", "warm"]  # before a call
 Kind = Literal["products", "links", "memory"]  # what one of torch's operations takes beside its launch
 Count = Annotated[int, Meta(ge=0)]

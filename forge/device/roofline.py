@@ -74,7 +74,8 @@ def with_torch(report: DeviceReport, operations: Sequence[TorchOperation]) -> De
         bound = "torch" if torch_us > kernels.us else kernels.bound
         most_first = dict(sorted(by_name.items(), key=lambda item: -item[1]))
         both = replace(kernels, us=kernels.us + torch_us, bound=bound, kernels_us=kernels.us, torch_us=most_first)
-        return both.rounded()
+        # A roofline is a floor: how much longer torch takes is not known.
+        return replace(both, low_us=kernels.low_us + torch_us, high_us=0.0).rounded()
 
     what = "modelled, not measured: kernels, and torch's own operations at the card's roofline"
     return replace(report, modelled=ModelledTimes(with_both("cold"), with_both("warm"), what), torch=tuple(operations))

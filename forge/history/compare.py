@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from forge.console import aligned, harmless, number
+from forge.device.report import ratio_error
 from forge.history.document import Document, MadeWith, ResultError
 from forge.judge.results import CaseResult
 from forge.task.cases import case_text
@@ -81,7 +82,9 @@ def _case_lines(a: Side, b: Side) -> Iterator[str]:
             only.append(f"only A has {case_text(case.spec)}")
             continue
         ours_us, their_us = a.document.us_of(case), b.document.us_of(other)
-        ratio = number(their_us / ours_us, 4) if comparable and ours_us and their_us else ""
+        ratio = ""
+        if comparable and ours_us and their_us:
+            ratio = number(their_us / ours_us, 4) + error_text(ratio_error_of(a, b, case, other))
         bounds = [_bound(side.document, of) for side, of in ((a, case), (b, other))]
         bound = bounds[0] if bounds[0] == bounds[1] else " -> ".join(bounds)
         cells = [number(us, 5) or of.status.value for us, of in ((ours_us, case), (their_us, other))]
@@ -90,6 +93,22 @@ def _case_lines(a: Side, b: Side) -> Iterator[str]:
     yield from only
     yield from (f"only B has {case_text(spec)}" for spec in theirs)
     yield from _sum_lines(a, b)
+
+
+def ratio_error_of(a: Side, b: Side, case: CaseResult, other: CaseResult) -> float | None:
+    """Of modelled times, what the model says of itself; None of measured ones, and where it says nothing."""
+    times = [side.document.modelled(of) for side, of in ((a, case), (b, other)) if side.document.device.emulated]
+    known = [time for time in times if time is not None]
+    return ratio_error(known[0], known[1]) if len(known) == 2 else None
+
+
+def error_text(share: float | None) -> str:
+    return f" ± {share:.1%}" if share else ""
+
+
+def is_real(ratio: float, share: float | None) -> bool:
+    """Whether two kernels differ by more than the model may be wrong about them."""
+    return share is not None and abs(math.log(ratio)) > math.log1p(share)
 
 
 def _bound(document: Document, case: CaseResult) -> str:
@@ -126,9 +145,26 @@ def _sum_lines(a: Side, b: Side) -> Iterator[str]:
     if len(same) == len(MODEL_KEYS):
         differ = f"{changed} of {len(shared)} cases differ by more than {SAME:.1%}"
         yield f"modelled with one model and one compiler: {differ}"
+        if changed:
+            yield from _real_lines(a, b, shared)
     else:
         others = ", ".join(key for key in MODEL_KEYS if key not in same)
         yield f"{changed} of {len(shared)} cases differ; not by the kernels alone: {others} changed as well"
+
+
+def _real_lines(a: Side, b: Side, shared: list[str]) -> Iterator[str]:
+    """Which differences would be seen on the card: the model's own error may be all of the others."""
+    cases = [{case.spec: case for case in side.document.cases} for side in (a, b)]
+    real = []
+    for spec in shared:
+        error = ratio_error_of(a, b, cases[0][spec], cases[1][spec])
+        if is_real(b.document.times_us[spec] / a.document.times_us[spec], error):
+            real.append(str(cases[0][spec].index))
+    which = f": case {', '.join(real)}" if real else ""
+    yield (
+        f"{len(real)} of {len(shared)} cases differ by more than the model's own error (±: of nine in ten pairs of "
+        f"published kernels){which}"
+    )
 
 
 def _value(side: Side, key: str) -> object:

@@ -99,6 +99,8 @@ def _row(document: Document, case: CaseResult) -> Row:
     us, floor, stats = document.us_of(case), case.floor or Work(), case.stats
     error = f"± {number(stats.err_us, 2)}" if us and stats and not document.device.emulated else ""
     model = document.modelled(case)
+    if us and model and document.device.emulated:
+        error = f"({model.interval})" * bool(model.interval)
     points = None
     if us and floor.flops and floor.hbm_bytes:
         points = (floor.flops / floor.hbm_bytes, floor.flops / us * 1e-6)

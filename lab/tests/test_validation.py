@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
+import re
 import struct
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import pytest
 
 from cdna.cards import cards
 from lab.time_model import __main__ as command
-from lab.time_model import runner
+from lab.time_model import errors, runner
 from lab.time_model.compared import compare
 from lab.time_model.launches import LAUNCHES, Launch, Memory, PlacedLaunch, launch_of, routing, tile
 from lab.time_model.objects import objects, try_object
@@ -285,6 +287,30 @@ def test_statistics_against_numbers_made_by_hand() -> None:
     assert one.error == pytest.approx((0.2 + 0.5 + 0.1 + 0.25) / 4)
     assert one.within == 0.75 and one.rank_correlation == 1.0
     assert whole.card == "all"
+
+
+def test_nine_of_ten_rows_held_out_lie_within_what_the_others_say() -> None:
+    """Of times whose errors are drawn alike; those of kernels on one shape are nearly the same."""
+    draw = random.Random(0)
+    rows = []
+    for number in range(2000):
+        us, of_shape = 10 ** draw.uniform(0.7, 3), draw.gauss(0, 0.08)
+        for code in ("one", "other"):
+            off = math.exp(of_shape + draw.gauss(0, 0.01))
+            rows.append(
+                {"card": "MI355X", "family": "f", "bound": "L2", "code": code, "shape": f"m={number}"}
+                | {"part": "calibrate" if number % 3 else "holdout", "model": "m"}
+                | {"modelled_us": us, "published_us": us * off}
+            )
+    for row in rows[:300]:
+        row["bound"] = "HBM"
+    told = errors.tell(rows, write=False)
+    (share,) = re.findall(r"of those held out .*\((\d+)%\)", told)
+    assert 85 <= int(share) <= 95, told
+    spreads = errors.spreads_of([row for row in rows if row["part"] == "calibrate"])
+    one_shape = next(line for line in spreads if line.bound == errors.ONE_SHAPE)
+    l2 = next(line for line in spreads if line.bound == "L2")
+    assert one_shape.high < 1.04 and 1.1 < l2.high < 1.2 and l2.rows >= errors.LEAST
 
 
 def test_rank_correlation_with_ties() -> None:

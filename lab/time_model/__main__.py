@@ -1,4 +1,4 @@
-"""python -m lab.time_model run --aiter CHECKOUT [--rows N --seed S], then ... page: see lab/validation.md."""
+"""python -m lab.time_model run --aiter CHECKOUT [--rows N --seed S], then page and errors: see lab/validation.md."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 INSTALL = "pip install -c constraints.txt '.[tune,report]'"
 try:
+    from .errors import tell
     from .objects import objects, table, try_object
     from .page import statistics_of, trace_line, write_page
     from .rows import RowError, choose, sets
@@ -34,13 +35,17 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="write a page of what a file of results says")
     page.add_argument("--page", type=Path, metavar="FILE", help="where to; plots go beside it (default: print only)")
     page.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
+    errors = commands.add_parser(
+        "errors", help="what cdna's intervals are made of, and whether rows held out lie within"
+    )
+    errors.add_argument("--write", action="store_true", help="write cdna's file of it")
     loads = commands.add_parser("objects", help="load every code object, run those with a reference, append to a file")
     loads.add_argument("--match", default="", metavar="REGEX", help="only paths with this in them")
     for command in (run, loads):
         command.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
     for name in (name for name in sets() if name != "aiter"):
         run.add_argument(f"--{name}", type=Path, metavar="CHECKOUT", help=f"of {sets()[name]['repository']}")
-    for command in (run, page, loads):
+    for command in (run, page, errors, loads):
         command.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help=f"(default: {RESULTS})")
     return parser
 
@@ -89,9 +94,13 @@ def main(argv: list[str] | None = None) -> int:
             raise RowError(
                 "--aiter: say where a checkout or bare clone of ROCm/aiter lies, or of another set's repository"
             )
-        if options.command != "page":
+        if options.command in ("run", "objects"):
             return (_run if options.command == "run" else _objects)(options)
-        results = [result for result in read_results(options.results) if options.part in ("", result["part"])]
+        part = options.part if options.command == "page" else ""
+        results = [result for result in read_results(options.results) if part in ("", result["part"])]
+        if options.command == "errors" and results:
+            print(tell(results, options.write))
+            return 0
         if not results:
             raise RowError(f"{options.results}: no results")
         for statistics in statistics_of(results):

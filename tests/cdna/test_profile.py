@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdna.cards import get_card
+from cdna.profile import advice as advice_module
 from cdna.profile.advice import bank_conflicts, fences
 from cdna.profile.lines import Line
 from cdna.profile.text import hot_lines
@@ -71,7 +72,7 @@ def test_a_bound_is_never_without_a_line_of_its_unit(told: dict[str, list[str]])
 
 
 @pytest.mark.parametrize(("file", "mend"), [("k.hip", "pad rows by 16 bytes"), ("k.py", "Triton lays tiles out")])
-def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str) -> None:
+def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line = Line(f"{file}:7", cycles={"lds": 200}, conflict_cycles=100)
     counters = SimpleNamespace(
         unit_cycles={"lds": 200}, lds_conflict_cycles=100, lds_bytes_per_group=1024, groups_on_cu=1,
@@ -79,6 +80,7 @@ def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str) -> None:
     )  # fmt: skip
     time = SimpleNamespace(us=10.0, parts_us={"launch": 2.0, "LDS": 8.0})
     kernel: Any = SimpleNamespace(counters=counters, lines=[line], longest_time=time, card=get_card("gfx942"))
+    monkeypatch.setattr(advice_module, "_without", lambda kernel, line, reason: 4.0)
     (said,) = bank_conflicts(kernel)
     assert said.place == line.place and mend in said.text
 
@@ -86,10 +88,11 @@ def test_what_mends_conflicts_is_the_users_to_do(file: str, mend: str) -> None:
 @pytest.mark.parametrize(
     ("file", "mend"), [("k.hip", "fence once for many stores"), ("k.py", "unless sem is 'relaxed'")]
 )
-def test_what_orders_atomics_is_the_users_to_say(file: str, mend: str) -> None:
+def test_what_orders_atomics_is_the_users_to_say(file: str, mend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counters = SimpleNamespace(cache_maintenance=9000)
     time = SimpleNamespace(us=71.0, parts_us={"launch": 2.0, "fences": 69.0})
     kernel: Any = SimpleNamespace(counters=counters, lines=[Line(f"{file}:7", fences=9000)], longest_time=time)
+    monkeypatch.setattr(advice_module, "_without", lambda kernel, line, reason: 69.0)
     (said,) = fences(kernel)
     assert said.place == f"{file}:7" and mend in said.text
 
@@ -106,21 +109,27 @@ def line_of(words: str) -> int:
         ("columns_of_32", "columns_of_33", "8-way: pad rows by 16 bytes", "// read: columns"),
         ("columns_of_words", "columns_of_33", "32-way: pad rows by 4 bytes", "// read: words"),
         ("divided", "dwords", "indices that are divided", "// read: divided"),
+        ("rearranged", "as_it_lies", "rearrange or convert what", "// read: rearranged"),
         ("columns_of_a_full_tile", "columns_of_33", "-way: swizzle what lies in a row", "// read: a full tile"),
         ("one_by_one_and_few_waves", "one_by_one_and_many_waves", "waits for what", "// read: one by one"),
         ("one_by_one_and_few_waves", "side_by_side", "; or more waves that share them than 1 a workgroup", ""),
         ("much_lds", "little_lds", "48,000 bytes of LDS allow 1 workgroups a CU; 15,232 fewer allow 2", ""),
-        ("many_registers", "few_registers", "VGPRs allow 2 waves a SIMD;", ""),
+        (
+            "many_registers",
+            "few_registers",
+            "VGPRs allow 3 waves a SIMD; 27 fewer allow 4: __launch_bounds__(N, 4)",
+            "",
+        ),
         ("strided", "side_by_side", "loads 6% coalesced at", "// read: strided"),
         ("bytes", "dwords", "loads of 1 byte a lane at", "// read: bytes"),
         ("indexed_array", "few_registers", "loads and stores of scratch", ""),
         ("some_lanes", "all_lanes", "12% of the lanes work at", "x = x * 0.5f"),
-        ("product", "all_lanes", "multiply-adds of waves at", "// multiply-add"),
+        ("product", "matrix_product", "multiply-adds of waves at", "// multiply-add"),
         ("one_counter", "many_counters", "atomics of lanes on one 128-byte line", "// atomic"),
         ("uneven_waves", "even_waves", "of their time at the barrier of", "// barrier"),
         ("uneven_groups", "even_groups", "workgroup 7 executes ", ""),
         ("growing_groups", "even_groups", "waits for its longest workgroup, which executes 1.9 times as much", ""),
-        ("short_rows", "long_rows", "25% of the lanes load something at", "// read: masked"),
+        ("short_rows", "short_rows_together", "25% of the lanes load something at", "// read: masked"),
         ("fenced", "fenced_for_its_workgroup", "instructions write back or invalidate the L2", "// fence"),
         ("few_bins", "many_bins", "atomics of lanes on one word or bank of", "// LDS atomic"),
         ("in_double", "in_float", "instructions of waves compute in fp64 at", "// double"),
@@ -136,3 +145,45 @@ def test_a_fault_is_named_and_nothing_else(
     if place:
         assert f"{PROGRAM.name}:{line_of(place)}" in said[0]
     assert not advice[without]
+    gains = [float(text.split()[0]) for text in advice[faulty]]
+    assert gains == sorted(gains, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "mended", "words"),
+    [
+        ("few_workgroups", "four_times_as_many", "79% idle"),
+        ("a_round_and_a_bit", "one_round", "the last round leaves 95%"),
+        ("columns_of_32", "columns_of_36", "-way: pad rows by 16 bytes"),
+        ("columns_of_words", "columns_of_padded_words", "32-way: pad rows by 4 bytes"),
+        ("columns_of_a_full_tile", "swizzled_columns_of_a_full_tile", "-way: swizzle"),
+        ("rearranged", "as_it_lies", "rearrange or convert what"),
+        ("divided", "divided_by_eight", "indices that are divided"),
+        ("one_by_one_and_few_waves", "one_by_one_and_many_waves", "waits for what"),
+        ("much_lds", "lds_for_two", "15,232 fewer allow 2"),
+        ("many_registers", "fewer_registers", "fewer allow 4"),
+        ("strided", "side_by_side", "loads 6% coalesced"),
+        ("bytes", "sixteen_bytes", "loads of 1 byte a lane"),
+        ("indexed_array", "unindexed_array", "loads and stores of scratch"),
+        ("some_lanes", "those_lanes", "12% of the lanes work"),
+        ("product", "matrix_product", "multiply-adds of waves"),
+        ("one_counter", "many_counters", "atomics of lanes on one 128-byte line"),
+        ("uneven_waves", "waves_in_turn", "of their time at the barrier"),
+        ("uneven_groups", "even_groups", "workgroup 7 executes"),
+        ("growing_groups", "paired_groups", "waits for its longest workgroup"),
+        ("short_rows", "short_rows_together", "25% of the lanes load something"),
+        ("fenced", "fenced_for_its_workgroup", "write back or invalidate the L2"),
+        ("few_bins", "many_bins", "atomics of lanes on one word or bank"),
+        ("in_double", "in_float", "compute in fp64"),
+        ("products_of_fp32", "products_of_fp16", "matrix instructions of fp32"),
+        ("a_little_each_time", "all_at_once", "8 launches take"),
+    ],
+)
+def test_what_is_promised_comes(
+    told: dict[str, list[str]], advice: dict[str, list[str]], faulty: str, mended: str, words: str
+) -> None:
+    """Within a third, where the advice is followed and nothing else is changed."""
+    promised = next(float(text.split()[0]) for text in advice[faulty] if words in text)
+    texts = ("\n".join(told[name]) for name in (faulty, mended))
+    before, after = (float(us) for text in texts for us in re.findall(r"  modelled +([\d.]+) us", text))
+    assert abs(promised - (before - after)) <= max(promised, before - after) / 3, (promised, before, after)

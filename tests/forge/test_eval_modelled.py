@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,9 @@ def test_benchmark_shows_a_labelled_column_and_no_score(benchmark: tuple[str, di
     assert "modelled us" in head and "bound" in head and " us " not in head.replace("modelled us", "")
     time = benchmark[1]["cases"][0]["report"]["modelled"]["cold"]  # this problem's harness flushes the cache
     case = next(line for line in lines if line.startswith("pass"))
-    assert case.split()[-4:-2] == [f"{time['us']:.4g}", time["bound"]]
+    assert (
+        f"{time['us']:.4g} ({time['low_us']:.3g}..{time['high_us']:.3g}) " in case and case.split()[-3] == time["bound"]
+    )
     assert "score: none" in benchmark[0] and "no measurement and no score" in benchmark[0] and "~" not in case
     assert benchmark[1]["score_us"] is None and benchmark[1]["cases"][0]["stats_ns"] is None
 
@@ -325,11 +328,13 @@ def test_a_time_without_some_lines_says_so() -> None:
     record = take_records()[-1]
     assert record.counters is not None
     whole = cold_of(record)
-    assert not whole.unrecorded and not time_texts(whole) and modelled_text(whole)[0].isdigit()
+    assert not whole.unrecorded and ">" not in modelled_text(whole) and not whole.lacking
+    assert modelled_text(whole).endswith(f"{whole.us:.4g} ({whole.low_us:.3g}..{whole.high_us:.3g})")
     record.counters.unrecorded_lines = 256  # as many as were recorded: 128 read, 128 written
     lacking = cold_of(record)
-    assert modelled_text(lacking) == f">{lacking.us:.4g}"
-    (said,) = time_texts(lacking)
+    assert re.fullmatch(rf">\??{lacking.us:.4g} \([\d.]+\.\.\)", modelled_text(lacking))
+    said, *unsure = time_texts(lacking)
+    assert unsure == [f"? {lacking.unsure}"] * bool(lacking.unsure)
     assert said == f"> {lacking.lacking}" and said.startswith("> 0.5 of the lines that a launch asks for")
     assert any("lacking    0.5 of the lines" in line for line in text_lines(profiles([record])[0]))
 

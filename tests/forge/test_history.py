@@ -281,6 +281,23 @@ def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.Captur
     assert "+# faster" in text and "0 only in A, 1 only in B" in text
 
 
+def test_a_difference_is_real_only_beyond_the_models_own_error(
+    kept: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def timed(us: float) -> dict[str, Any]:
+        one = case(us=us)
+        for time in one["report"]["modelled"].values():
+            time |= {"low_us": 0.9 * us, "high_us": 1.2 * us, "pair": [0.08, 0.3]}
+        return document(cases=[one])
+
+    for number, (us, real) in enumerate([(4.0, False), (3.8, False), (3.6, True)]):
+        keep(kept, timed(us), CODE)
+        if number:
+            assert run("compare", "1", str(number + 1)) == 0
+            text = capsys.readouterr().out
+            assert f"{us / 4} ± 8.0%" in text and f"{int(real)} of 1 cases differ by more than the model's own" in text
+
+
 @pytest.mark.parametrize("key", ["triton", "model"])
 def test_what_the_model_alone_changed_is_said(kept: History, capsys: pytest.CaptureFixture[str], key: str) -> None:
     keep(kept, document(), CODE)

@@ -323,12 +323,12 @@ u64 cdna_replay_bytes(ObserverSource* source) {
   return bytes * sizeof(Step) + (u64)s.n_inst * N_REASONS * sizeof(double) + (u64)s.grid.total * sizeof(Trace);
 }
 void cdna_replay_forget(ObserverSource* source) { ((Source*)source)->kept.forget(); }
-bool cdna_replay_without(ObserverSource* source, bool warm, const u16* left_out, Left* left) {
+bool cdna_replay_with(ObserverSource* source, bool warm, const Change* change, Left* left) {
   const Source& s = *(Source*)source;
   RecordedGroup groups[MOST_REPLAYED];
   if (!s.kept.n_replayed) return false;
   const RecordedLaunch l = recorded(s, groups);
-  *left = launch_time_without(*s.card, l, s.totals.traffic, warm, left_out);
+  *left = launch_time_with(*s.card, l, s.totals.traffic, warm, *change);
   return true;
 }
 const Span* cdna_replay_timeline(ObserverSource* source, bool warm, const u32* line_of, u64* n) {

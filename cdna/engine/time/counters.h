@@ -44,6 +44,6 @@ void cdna_counters_destroy(ObserverSource*);
 // false where they are gone; the spans of one CU's waves, kept by the source until the next call.
 u64 cdna_replay_bytes(ObserverSource*);
 void cdna_replay_forget(ObserverSource*);
-bool cdna_replay_without(ObserverSource*, bool warm, const u16* left_out, Left*);
+bool cdna_replay_with(ObserverSource*, bool warm, const Change*, Left*);
 const Span* cdna_replay_timeline(ObserverSource*, bool warm, const u32* line_of, u64* n);
 }

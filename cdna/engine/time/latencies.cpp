@@ -33,6 +33,7 @@ Timing timing_of(const Inst& in, u32 arch) {
     t.latency += BEHIND_LAST_PASS;
     t.eight_bits = has_eight_bits(in, f);
   }
+  t.non_temporal = cost.unit == MEMORY_UNIT && in.flags & NT;
   if (cost.unit == LDS_UNIT) t.issue = (u8)lds_issue(f);
   if (cost.unit == MEMORY_UNIT || cost.unit == SCALAR_MEMORY_UNIT) t.issue = ISSUE_CYCLES;
   if (cost.unit != MATRIX_UNIT && cost.unit != VECTOR_UNIT) return t;

@@ -11,6 +11,7 @@ struct Timing {
   u16 cycles, latency;  // of its unit; until another instruction may read the result
   u16 accumulates;      // latency where the reader adds to the result: source C of a matrix instruction
   bool eight_bits;      // a matrix instruction with an operand of 8 bits
+  bool non_temporal;    // a load that says so
   Registers reads[4], writes[2], source_c;
 };
 Timing timing_of(const Inst&, u32 arch);

@@ -26,8 +26,25 @@ static u64 written_before_the_end(u64 bytes, const MemoryTraffic& t) {
   return bytes > t.left_dirty ? bytes - t.left_dirty : 0;
 }
 
+// Of what is read from HBM, the share that loads marked `nt` ask for.
+static double non_temporal_share(const RecordedLaunch& l) {
+  u64 all = 0, marked = 0;
+  for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
+    const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
+    for (u64 k = 0; k < steps.count; k++) {
+      const Timing& t = l.timings[steps[k].pc];
+      if (t.unit != MEMORY_UNIT) continue;
+      const Asked asked(steps[++k]);
+      if (asked.level != IN_MEMORY) continue;
+      all += asked.lines;
+      if (t.non_temporal) marked += asked.lines;
+    }
+  }
+  return ratio(marked, all);
+}
+
 static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz, double active, const MemoryTraffic& t,
-                            bool warm) {
+                            bool warm, double non_temporal) {
   u64 l2_read = sum(t.l2_read, 8), l2_write = sum(t.l2_write, 8);
   double fabric_read = ratio(sum(t.fabric_read, 8), l2_read);
   double fabric_write = ratio(written_before_the_end(sum(t.fabric_write, 8), t), l2_write);
@@ -37,7 +54,8 @@ static void share_bandwidth(Machine& m, u32 which, const Card& card, double mhz,
   double of_l2 = mhz / card.clock_mhz;  // whose bandwidth goes with the clock
   m.read_line[which] =
       larger(larger(s.cycles(card.l2_read_gb_s * of_l2, 1), s.cycles(card.fabric_read_gb_s, fabric_read)),
-             s.cycles(card.hbm_read_gb_s, hbm_read));
+             s.cycles(card.hbm_read_gb_s, hbm_read * (1 - non_temporal)) +
+                 s.cycles(card.hbm_nt_read_gb_s, hbm_read * non_temporal));
   m.write_half[which] =
       0.5 * larger(larger(s.cycles(card.l2_write_gb_s * of_l2, 1), s.cycles(card.fabric_write_gb_s, fabric_write)),
                    s.cycles(card.hbm_write_gb_s, hbm_write));
@@ -95,13 +113,13 @@ static Machine machine_of(const Card& card, const RecordedLaunch& l, const Memor
   bool one_round = m.rounds + (m.last_groups > 0) == 1;
   double lines = (double)sum(t.l2_read, 8) / LINE_BYTES / l.groups_in_all;
   double crossing = (double)(sum(t.link_read, MOST_PEERS) + sum(t.link_write, MOST_PEERS)) * 2 / LINE_BYTES;
-  double at_work = one_round ? share_at_work(lines, asked_by_busiest(l, of_longest, lines_read)) : 1;
-  m.most_crossing = crossing ? asked_by_busiest(l, of_longest, over_links) : 0;
+  double at_work = one_round ? share_at_work(lines, l.asks * asked_by_busiest(l, of_longest, lines_read)) : 1;
+  m.most_crossing = crossing ? l.asks * asked_by_busiest(l, of_longest, over_links) : 0;
   double at_links = share_at_work(crossing / l.groups_in_all, m.most_crossing);
   double active[2] = {(double)least(l.groups_in_all, card.compute_units),
                       left ? (double)left / m.last_groups : 1};  // those with fewer workgroups leave their share
   for (u32 tail = 0; tail < 2; tail++) {
-    share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm);
+    share_bandwidth(m, tail, card, mhz, tail ? active[1] : at_work * active[0], t, warm, l.non_temporal);
     Share links = {card, mhz, larger(1, at_links * (double)(tail ? left : least(l.groups_in_all, round)))};
     m.link_read[tail] = link_half(links, t.link_read, card.links_read_gb_s);
     m.link_write[tail] = link_half(links, t.link_write, card.links_write_gb_s);
@@ -122,6 +140,7 @@ struct Cycles {
 };
 static Cycles cycles_at(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, double mhz, bool warm,
                         const ReplayOptions& options) {
+  const bool alike = options.change && options.change->alike;
   Machine m = machine_of(card, l, t, mhz, warm);
   u32 more = m.rounds > MOST_ROUNDS ? m.rounds - MOST_ROUNDS : 0, cus = least(CUS, l.n_recorded);
   m.rounds -= more;
@@ -134,8 +153,8 @@ static Cycles cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
     most = larger(most, cycles);
   }
   // In one round all wait for the slowest CU; in several it gets fewer workgroups.
-  const double others = one_round ? most : mean;
-  if (!l.longest) return {others, others};
+  const double others = one_round && !alike ? most : mean;
+  if (!l.longest || alike) return {others, others};
   const double longest = longest_cycles(machine_of(card, l, t, mhz, warm, true), l, options);
   return {larger(others, longest / l.work), others};
 }
@@ -144,7 +163,8 @@ static Cycles cycles_at(const Card& card, const RecordedLaunch& l, const MemoryT
 struct BusyCycles {
   double matrix, power;
 };
-static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const u16* left_out) {
+static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const Change* change) {
+  const u16* left_out = change ? change->left_out : nullptr;
   double matrix = 0, power = 0, lds = 0;
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
@@ -157,7 +177,8 @@ static BusyCycles busy_cycles(const Card& card, const RecordedLaunch& l, const u
       if (t.unit == MATRIX_UNIT) matrix += t.cycles, power += t.cycles * (t.eight_bits ? card.eight_bit_power : 1);
     }
   }
-  const double of_cu = (double)l.groups_in_all / l.n_recorded / card.compute_units, of_simd = of_cu / card.simds_per_cu;
+  const double of_cu = (change ? change->steps : 1) * l.groups_in_all / l.n_recorded / card.compute_units;
+  const double of_simd = of_cu / card.simds_per_cu;
   return {matrix * of_simd, power * of_simd + lds * of_cu * card.lds_power};
 }
 
@@ -175,12 +196,14 @@ static double sustained_mhz(const Card& card, double power) {
   return mhz < card.clock_mhz ? mhz : card.clock_mhz;
 }
 
-LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm,
+LaunchTime launch_time(const Card& card, const RecordedLaunch& recorded, const MemoryTraffic& t, bool warm,
                        const ReplayOptions& options) {
+  RecordedLaunch l = recorded;
   double mhz = card.clock_mhz, share = 0;
   Cycles cycles = {};
-  if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0, 0};
-  const BusyCycles busy = busy_cycles(card, l, options.left_out);
+  if (!l.groups_in_all || !l.n_recorded) return {0, mhz, 0, 0, 0};
+  l.non_temporal = non_temporal_share(l);
+  const BusyCycles busy = busy_cycles(card, l, options.change);
   for (int i = 0; i < 3; i++) {
     ReplayOptions now = options;
     if (i) now.stalls = nullptr;
@@ -190,38 +213,58 @@ LaunchTime launch_time(const Card& card, const RecordedLaunch& l, const MemoryTr
     if (held > 0.99 * mhz && held < 1.01 * mhz) break;
     mhz = i ? (held + mhz) / 2 : held;
   }
-  return {cycles.all * l.work, mhz, share, cycles.others * l.work};
+  return {cycles.all * l.work, mhz, share, cycles.others * l.work, l.non_temporal};
 }
 
 static void scale(u64* bytes, u32 n, double by) {
   for (u32 i = 0; i < n; i++) bytes[i] = (u64)((double)bytes[i] * by);
 }
 
-Left launch_time_without(const Card& card, const RecordedLaunch& l, const MemoryTraffic& t, bool warm,
-                         const u16* left_out) {
+// The workgroups that a changed launch has.
+static RecordedLaunch changed(const Card& card, RecordedLaunch l, const Change& c) {
+  l.groups_in_all = (u32)larger(1, l.groups_in_all * c.groups + 0.5);
+  l.groups_per_cu += c.more_groups_per_cu;
+  l.asks = c.steps * c.loads;
+  if (!c.whole_rounds) return l;
+  const u32 share = (l.groups_in_all + card.compute_units - 1) / card.compute_units;
+  const u32 round = card.compute_units * least(share, l.groups_per_cu), all = l.groups_in_all;
+  if (all > round) l.groups_in_all = all / round * round, l.work *= (double)all / l.groups_in_all;
+  return l;
+}
+
+Left launch_time_with(const Card& card, const RecordedLaunch& as_it_is, const MemoryTraffic& t, bool warm,
+                      const Change& c) {
+  const RecordedLaunch l = changed(card, as_it_is, c);
   // Lines read that were at a level or farther, and written: of all, and of those that are left.
   double all[N_LEVELS + 1] = {}, left[N_LEVELS + 1] = {}, links_before = 0, links_after = 0;
+  auto leaves = [&](u32 pc, u32 what) { return c.left_out && c.left_out[pc] & what; };
   for (u32 i = 0; i < l.n_recorded * l.n_waves; i++) {
     const Steps& steps = l.groups[i / l.n_waves].waves[i % l.n_waves];
     for (u64 k = 0; k < steps.count; k++) {
       const Step& step = steps[k];
       if (l.timings[step.pc].unit != MEMORY_UNIT) continue;
       const Asked before(steps[++k]);
-      Asked after = left_out[step.pc] & WITHOUT_WASTE ? without_waste(before, step.amount) : before;
-      if (left_out[step.pc] & WITHOUT_IT) after.lines = after.halves = after.link_reads = after.link_writes = 0;
+      Asked after = leaves(step.pc, WITHOUT_WASTE) ? without_waste(before, step.amount) : before;
+      if (leaves(step.pc, WITHOUT_IT)) after.lines = after.halves = after.link_reads = after.link_writes = 0;
       for (u32 level = IN_L1; level <= before.level; level++) all[level] += before.lines, left[level] += after.lines;
       all[N_LEVELS] += before.halves, left[N_LEVELS] += after.halves;
       links_before += before.link_reads + before.link_writes;
       links_after += after.link_reads + after.link_writes;
     }
   }
-  auto share = [&](u32 level) { return all[level] > 0 ? left[level] / all[level] : 1; };
+  const double in_all = c.groups * c.steps, loads = in_all * c.loads;
+  auto share = [&](u32 level) { return all[level] > 0 ? loads * left[level] / all[level] : 1; };
   Left r = {{},
             share(IN_L1),
             share(IN_MEMORY_SIDE),
-            share(IN_MEMORY),
-            share(N_LEVELS),
-            links_before > 0 ? links_after / links_before : 1};
+            // What is read more or less often is read from the caches.
+            share(IN_MEMORY) / (c.loads * in_all),
+            all[N_LEVELS] > 0 ? left[N_LEVELS] / all[N_LEVELS] : 1,
+            links_before > 0 ? loads * links_after / links_before : 1};
+  if (c.near) {  // each XCD reads what no other one does
+    const double fabric = (double)sum(t.fabric_read, 8), least = larger((double)t.hbm_read, fabric / card.xcds);
+    if (least < fabric) r.fabric_read *= least / fabric;
+  }
   MemoryTraffic less = t;
   scale(less.l2_read, 8, r.l2_read);
   scale(less.fabric_read, 8, r.fabric_read);
@@ -232,7 +275,7 @@ Left launch_time_without(const Card& card, const RecordedLaunch& l, const Memory
   scale(&less.left_dirty, 1, r.write);
   scale(less.link_read, MOST_PEERS, r.links);
   scale(less.link_write, MOST_PEERS, r.links);
-  r.time = launch_time(card, l, less, warm, {left_out, nullptr, nullptr, nullptr});
+  r.time = launch_time(card, l, less, warm, {&c, nullptr, nullptr, nullptr});
   return r;
 }
 

@@ -24,12 +24,13 @@ struct Cause {
 struct WaveClock {
   double now;  // of its next instruction
   const Steps* steps;
-  u64 at;
+  u64 at, end;
+  u32 again;  // so often all steps from the beginning
   u32 group;  // the how manieth of the CU
   u32 slot, simd;
   double vm[VM_RING], lds[LDS_RING], scalar_done;
   Cause vm_cause[VM_RING], lds_cause[LDS_RING], scalar_cause;
-  u32 vm_issued, lds_issued, code_line;
+  u32 vm_issued, lds_issued, code_line, wider;
   bool at_barrier, tail;
   double link_shares;             // that its CU has
   double ready[REGISTERS];        // when a register can be read
@@ -66,7 +67,7 @@ struct Cu {
   u32 last_span[MOST_WAVES];  // of a wave
   bool has_span[MOST_WAVES];
 
-  bool without(u32 pc, u32 what) const { return o.left_out && o.left_out[pc] & what; }
+  bool without(u32 pc, u32 what) const { return o.change && o.change->left_out && o.change->left_out[pc] & what; }
   void span(u32 pc, Reason why, double from, double to, Cause cause) {
     if (!o.spans || o.spans->count == MOST_SPANS) return;
     Span& last = o.spans->items[last_span[wave]];
@@ -138,7 +139,7 @@ bool Cu::execute(WaveClock& w) {
   const Step step = (*w.steps)[w.at++];
   const Timing& t = timings[step.pc];
   double now = w.now;
-  if (without(step.pc, WITHOUT_IT)) {
+  if (without(step.pc, WITHOUT_IT) || (without(step.pc, WIDER) && w.wider++ % o.change->wider)) {
     if (t.unit == LDS_UNIT) issue(w.lds, w.lds_cause, LDS_RING, w.lds_issued, now, {step.pc, N_LEVELS});
     if (t.unit == MEMORY_UNIT) w.at++, issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, now, {step.pc, N_LEVELS});
     return true;
@@ -185,8 +186,10 @@ bool Cu::execute(WaveClock& w) {
       }
       const Asked asked((*w.steps)[w.at++]);
       const bool lean = without(step.pc, WITHOUT_WASTE);
-      const Asked a = lean ? without_waste(asked, step.amount) : asked;
-      double done = memory.take(m, now, lean ? beside(step.amount) : cycles_of(step.amount), a, w.tail, w.link_shares);
+      Asked a = lean ? without_waste(asked, step.amount) : asked;
+      u32 cycles = lean ? beside(step.amount) : cycles_of(step.amount);
+      if (o.change) a = changed(a, *o.change, without(step.pc, WIDER), cycles);
+      double done = memory.take(m, now, cycles, a, w.tail, w.link_shares);
       Cause cause = {step.pc, a.halves && !a.lines ? N_LEVELS : a.level};
       issue(w.vm, w.vm_cause, VM_RING, w.vm_issued, done, cause);
       break;
@@ -228,6 +231,15 @@ Asked without_waste(Asked asked, u32 amount) {
   return asked;
 }
 
+Asked changed(Asked asked, const Change& c, bool wider, u32& cycles) {
+  const double times = wider ? c.wider : 1, loads = times * (asked.lines ? c.loads : 1);
+  if (!wider) cycles = (u32)(cycles * loads + 0.5);
+  asked.lines = (u32)(asked.lines * loads + 0.5), asked.halves = (u32)(asked.halves * times + 0.5);
+  asked.link_reads = (u32)(asked.link_reads * loads + 0.5), asked.link_writes = (u32)(asked.link_writes * times + 0.5);
+  if (c.near && asked.level == IN_MEMORY_SIDE) asked.level = IN_L2;
+  return asked;
+}
+
 void resolve_lines(Step& step, const Trace& t) {
   u32 reads = 0, writes = 0, level = IN_L1, link_reads = 0, link_writes = 0;
   for (u64 i = step.pc; i < (u64)step.pc + step.amount && i < t.n; i++) {
@@ -250,12 +262,15 @@ double asked_by(const Steps* waves, u32 n_waves, const Timing* timings, double (
 }
 
 static void start_group(WaveClock* w, u32 n_waves, const RecordedGroup& recorded, u32 group, u32 slot, bool tail,
-                        double link_shares, double now) {
+                        double link_shares, double now, const Change* change) {
   for (u32 i = 0; i < n_waves; i++) {
     u32 simd = w[i].simd;
     memset((void*)&w[i], 0, sizeof w[i]);
     w[i].now = now;
     w[i].steps = &recorded.waves[i];
+    w[i].end = w[i].steps->count;
+    if (change && change->steps < 1) w[i].end = (u64)(w[i].end * change->steps);
+    if (change && change->steps > 1) w[i].again = (u32)change->steps - 1;
     w[i].group = group;
     w[i].slot = slot;
     w[i].tail = tail;
@@ -288,7 +303,7 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
   auto start = [&](u32 slot, double at) {
     u32 group = started++;
     start_group(waves + slot * n_waves, n_waves, groups[(first + group) % n_groups], group, slot, group >= full,
-                link_shares(group / m.copies), at);
+                link_shares(group / m.copies), at, options.change);
     for (u32 i = slot * n_waves; i < (slot + 1) * n_waves; i++) now[i] = at;
     slots[slot] = {};
   };
@@ -307,7 +322,8 @@ Replayed replay_cu(const Machine& m, const Timing* timings, const RecordedGroup*
     bool stops = false, served = true;
     cu.wave = next;
     do {
-      if (w.at == w.steps->count) {
+      if (w.at >= w.end && w.again) w.again--, w.at = 0;
+      if (w.at >= w.end) {
         slot.ended++;
         stops = true;
       } else if (u32 pc = (*w.steps)[w.at].pc;

@@ -33,6 +33,8 @@ struct Asked {
         link_writes(s.amount >> BITS & 4095) {}
 };
 Asked without_waste(Asked, u32 amount);  // amount: of the instruction's first step
+struct Change;
+Asked changed(Asked, const Change&, bool wider, u32& cycles);  // cycles: of the L1
 inline double lines_read(const Asked& a) { return a.lines; }
 inline double over_links(const Asked& a) { return a.link_reads + a.link_writes; }
 // Of what a workgroup's memory instructions ask.
@@ -61,7 +63,18 @@ enum Reason : u8 {
 enum : u16 {
   WITHOUT_CONFLICTS = 1 << N_REASONS,    // of its LDS accesses
   WITHOUT_WASTE = 1 << (N_REASONS + 1),  // what its memory accesses touch beyond their bytes
-  WITHOUT_IT = 1 << (N_REASONS + 2)      // all of it; not for waits, barriers, ends
+  WITHOUT_IT = 1 << (N_REASONS + 2),     // all of it; not for waits, barriers, ends
+  WIDER = 1 << (N_REASONS + 3)           // only each how manieth of it (Change), which asks for what all of these do
+};
+
+// What a launch would be: with things left out, or of other workgroups. Of no change all factors are 1.
+struct Change {
+  const u16* left_out;             // [n_inst], may be null
+  double groups, steps;            // as many workgroups, of which each does such a share of its steps, or all so often
+  double loads;                    // of the lines that an instruction loads
+  u32 wider;                       // instructions that are WIDER stand for so many
+  u32 more_groups_per_cu;          // than registers and LDS allow
+  bool whole_rounds, alike, near;  // no round is half empty; all workgroups do as much; an L2 has what another one has
 };
 
 // Of a wave: what it did from `start` to `end`. cause: of a wait for memory, LDS or scalar loads the instruction that it
@@ -73,9 +86,9 @@ struct Span {
 };
 
 struct ReplayOptions {  // each may be null
-  const u16* left_out;  // [n_inst]
-  double* stalls;       // [n_inst][N_REASONS], cycles of waves by instruction and reason, added to
-  const u32* line_of;   // [n_inst]; not null where spans is not: spans of the same lines and reason are joined
+  const Change* change;
+  double* stalls;      // [n_inst][N_REASONS], cycles of waves by instruction and reason, added to
+  const u32* line_of;  // [n_inst]; not null where spans is not: spans of the same lines and reason are joined
   List<Span>* spans;
 };
 
