@@ -347,10 +347,16 @@ def mxfp4_quantize(x: torch.Tensor, bump_at: float = 1.75, ties: str = "even") -
     scales = torch.empty(len(blocks), dtype=torch.uint8, device=x.device)
     # A fake tensor (gen_submission.py --check) has no values to keep in a cache, and each piece would take it long.
     step = MX_CHUNK_BLOCKS if type(x) is torch.Tensor else max(1, len(blocks))
-    for start in range(0, len(blocks), step):
-        piece = slice(start, start + step)
-        made = _quantize_bf16(blocks[piece], bump_at, ties) if on_host(x) and x.dtype is torch.bfloat16 else None
-        codes[piece], scales[piece] = made or _quantize(blocks[piece].float(), bump_at, ties)
+    threads = torch.get_num_threads()
+    try:
+        if on_host(x):  # a piece is done before a CPU's threads have met for each of its steps
+            torch.set_num_threads(1)
+        for start in range(0, len(blocks), step):
+            piece = slice(start, start + step)
+            made = _quantize_bf16(blocks[piece], bump_at, ties) if on_host(x) and x.dtype is torch.bfloat16 else None
+            codes[piece], scales[piece] = made or _quantize(blocks[piece].float(), bump_at, ties)
+    finally:
+        torch.set_num_threads(threads)
     return codes.view(*x.shape[:-1], x.shape[-1] // 2), scales.view(*x.shape[:-1], x.shape[-1] // MX_BLOCK)
 
 

@@ -91,7 +91,8 @@ class Referee(Worker):
             function = inner
         if not isinstance(function, FunctionType):
             return
-        if function.__closure__:  # other code would need its variables: the name alone is another's then
+        # Other code would need its variables, or be compiled: then the name alone is another's.
+        if function.__closure__ or hasattr(self.task.ref_kernel, "_torchdynamo_orig_callable"):
             self.noted = noted = self.compare.Noted(self.task.ref_kernel)
             module.ref_kernel = functools.wraps(self.task.ref_kernel)(lambda *args, **kwargs: noted(*args, **kwargs))
             return
