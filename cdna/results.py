@@ -24,6 +24,7 @@ class ModelledTime(Struct, frozen=True, omit_defaults=True):
     high_us: float = 0.0  # to here; 0: nobody knows how much longer it takes
     unsure: str = ""  # why the interval may not hold for this one
     pair: tuple[float, float] = (0.0, 0.0)  # a ratio to another modelled time may be off by: see ratio_error
+    seen_by: str = ""  # which clock has so much of its launches: one of observe/model.py's CLOCKS
     kernels_us: float | None = None  # where operations that are not emulated are in it: the part of kernels
     torch_us: dict[str, float] = {}  # and theirs by name, at the card's roofline
 
@@ -79,7 +80,8 @@ def added(times: Iterable[ModelledTime]) -> ModelledTime:
     pair = max((one.pair for one in times), default=(0.0, 0.0))
     whole = ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, low_us=low_us, high_us=high_us, pair=pair)
     unsure = "; ".join(dict.fromkeys(one.unsure for one in times if one.unsure))
-    return replace(whole, unsure=unsure, kernels_us=own_us, torch_us=torch_us)
+    seen_by = times[0].seen_by if len({one.seen_by for one in times}) == 1 else ""
+    return replace(whole, unsure=unsure, seen_by=seen_by, kernels_us=own_us, torch_us=torch_us)
 
 
 # How sure a finding is: a run has shown it; it holds in any order of waves; whatever the inputs are; nobody can say.

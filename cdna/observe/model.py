@@ -173,7 +173,7 @@ def modelled_case_us(
         elif number or clock == "queue":
             one = _launched(one, card, max(card.queued_launch_us, card.launch_us - bodies[number - 1]))
         seen.append(one)
-    return added(seen)
+    return replace(added(seen), seen_by=clock)
 
 
 def _card_of(launch: LaunchRecord | Counters) -> Card:

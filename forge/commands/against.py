@@ -273,7 +273,7 @@ class PairView(View):
                 self.print(
                     f"not decided: the model's own error, ±, may be all of the difference: case {which}", "yellow"
                 )
-            self.print(texts.modelled_means(self.plan.caches), "dim")
+            self.print(texts.modelled_means(self.plan), "dim")
 
 
 def _plus_minus(error: float | None) -> str:

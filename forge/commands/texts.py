@@ -52,10 +52,19 @@ BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events,
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
 
 
-def modelled_means(caches: str) -> str:
+def _clock(plan: EvalPlan) -> str:
+    if plan.grouped:
+        return "rank 0's host clock from barrier to barrier, the input's copy included"
     return (
-        f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {caches}; ~: with torch's "
-        "own operations, at what they cannot be below; (from..to): where nine of ten published times lie; no "
+        "events around one call" if plan.harness.clock == "events" else "host clock around one call and its synchronize"
+    )
+
+
+def modelled_means(plan: EvalPlan) -> str:
+    return (
+        f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {plan.caches}, as a "
+        f"profiler's clock sees a call alone; the leaderboard's own ({_clock(plan)}) has more; ~: with torch's own "
+        "operations, at what they cannot be below; (from..to): where nine of ten published times lie; no "
         "measurement and no score (docs/time-model.md)"
     )
 
@@ -64,13 +73,7 @@ def clock_text(plan: EvalPlan) -> str:
     """What the harness's clock is."""
     harness = plan.harness
     caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
-    if plan.grouped:
-        clock = "rank 0's host clock from barrier to barrier, the input's copy included"
-    elif harness.clock == "events":
-        clock = "events around one call"
-    else:
-        clock = "host clock around one call and its synchronize"
-    return f"us: harness {harness.name}'s clock: {clock}, {caches}, mean"
+    return f"us: harness {harness.name}'s clock: {_clock(plan)}, {caches}, mean"
 
 
 def details(result: CaseResult) -> list[str]:

@@ -276,4 +276,4 @@ class View:
             for line in self._modelled_scores(run):
                 self.print(line, "dim")
         if self.modelled and any(case.modelled_time(self.plan.caches) for case in run.cases):
-            self.print(texts.modelled_means(self.plan.caches), "dim")
+            self.print(texts.modelled_means(self.plan), "dim")

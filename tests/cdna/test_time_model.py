@@ -530,6 +530,10 @@ def test_a_launch_behind_a_long_kernel_costs_a_dispatch(counted: cdna.Counters) 
     assert modelled_case_us([short, short]).us == pytest.approx(2 * CARD.launch_us + 0.5)
 
 
+def test_a_time_names_the_clock_that_sees_it(counted: cdna.Counters) -> None:
+    assert [modelled_case_us([counted], clock=clock).seen_by for clock in ("alone", "graph")] == ["alone", "graph"]
+
+
 def test_clocks_see_more_or_less_of_a_launch(counted: cdna.Counters) -> None:
     one = modelled_time_us(counted)
     body = one.us - CARD.launch_us
