@@ -224,6 +224,10 @@ IN_TIME = {
     "its wave's": f"{STORE}v_xor_b32_e32 v3, 0x80, v2; ds_read_b32 v4, v3",
     "a store waited for": f"{STORE}v_xor_b32_e32 v3, 0x100, v2; s_waitcnt lgkmcnt(0); s_barrier; ds_read_b32 v4, v3",
     "elsewhere": f"{STORE}s_barrier; ds_read_b32 v4, v2 offset:1024",
+    "an address that only some lanes have": (
+        "v_lshlrev_b32_e32 v2, 2, v0; v_mov_b32_e32 v3, v2; s_and_saveexec_b64 s[4:5], vcc; "
+        "v_xor_b32_e32 v2, 0x100, v2; s_or_b64 exec, exec, s[4:5]; ds_write_b32 v2, v1; ds_read_b32 v4, v3"
+    ),
     "another address in each round": (
         f"{STORE}s_waitcnt lgkmcnt(0); loop:; v_add_u32_e32 v2, 0x100, v2; ds_read_b32 v4, v2; s_cbranch_scc1 loop"
     ),
