@@ -310,15 +310,16 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def fp8_to_f32(x: torch.Tensor) -> torch.Tensor:
-    """fp32 of an fp8 type, with the strides of x.float(). torch converts them one by one, on a CPU in six times as
-    long as two are looked up."""
+    """fp32 of an fp8 type, with the strides of x.float(). torch converts them one by one, on a CPU in up to twice the
+    time that looking them up takes."""
     dense = x if x.is_contiguous() or x.dim() != 2 else x.T
-    if not on_host(x) or not dense.is_contiguous() or x.numel() % 2 or x.storage_offset() % 2:
+    if not on_host(x) or not dense.is_contiguous():
         return x.float()
     values = torch.arange(256, device=x.device, dtype=torch.uint8).view(x.dtype).float()
-    pairs = torch.stack([values.repeat(256), values.repeat_interleave(256)], dim=1).view(torch.float64).view(-1)
-    places = dense.reshape(-1).view(torch.int16).int() & 0xFFFF
-    out = pairs.index_select(0, places).view(torch.float32).view(dense.shape)
+    out = torch.empty(dense.shape, device=x.device, dtype=torch.float32)
+    pieces = (flat.split(COMPARE_CHUNK >> 2) for flat in (out.view(-1), dense.reshape(-1).view(torch.uint8)))
+    for there, codes in zip(*pieces):  # which a CPU's cache holds
+        there.copy_(values.index_select(0, codes.int()))
     return out if dense is x else out.T
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from task import input_t, output_t
-from utils import fp8_to_f32, make_match_reference
+from utils import make_match_reference
 
 BLOCK = 128  # a scale covers 128 of k; of b, also 128 of n
 
@@ -50,8 +50,8 @@ def ref_kernel(data: input_t) -> output_t:
     n = b.shape[0]
     scale_of_a = a_scale.repeat_interleave(BLOCK, dim=1)[:, :k]  # [m, k]
     scale_of_b = b_scale.repeat_interleave(BLOCK, dim=0).repeat_interleave(BLOCK, dim=1)[:n, :k]  # [n, k]
-    a32 = fp8_to_f32(a.contiguous()) * scale_of_a
-    b32 = fp8_to_f32(b) * scale_of_b
+    a32 = a.contiguous().float() * scale_of_a
+    b32 = b.float() * scale_of_b
     c.copy_(a32 @ b32.T)
     return c
 
