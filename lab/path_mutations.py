@@ -254,8 +254,17 @@ def main() -> None:
             print(f"{file}: {error}")
     print(dict(sorted(total.items())))
     if arguments.output is not None:
-        document = {"files": len(arguments.files), "seed": arguments.seed, "walks": arguments.walks, "mutants": total}
-        arguments.output.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        document = {
+            "title": "Waits weakened by one and wait states left out, under cdna check",
+            "kind": "measured",
+            "machine": "any",
+            "versions": {"seed": str(arguments.seed), "walks of a mutant that is not named": str(arguments.walks)},
+            "command": f"python lab/path_mutations.py FILE ... --most {arguments.most}",
+            "notes": [f"{sum(total.values())} mutants of {len(arguments.files)} files, drawn at random."],
+            "columns": ["changed", "said", "mutants"],
+            "rows": [[*name.split(" ", 1), str(count)] for name, count in sorted(total.items())],
+        }
+        arguments.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
