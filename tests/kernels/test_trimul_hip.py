@@ -11,10 +11,10 @@ SPILLS_NOT = "_kernel", 11
 
 
 FAULTS = {
-    "the mask left out of left": ("at(0) * mask *", "at(0) *"),
+    "the mask left out of left": ("pack_f16(masked(0, i, turn) *", "pack_f16(result(0, i) *"),
     "the last k left out": ("load_left, load_right, 0, args.n,", "load_left, load_right, 0, args.n - 1,"),
     "the norm's epsilon for a product that is not divided": ("EPSILON / args.n / args.n", "EPSILON"),
-    "columns past dim in the norm": ("first < dim ? 1.0f : 0.0f", "1.0f"),
-    "pairs past n in a row's product": ("args.n * bytes),", "args.n * bytes + 64),"),
+    "columns past dim in the norm": ("column + j * 64 < dim ? 1.0f : 0.0f", "1.0f"),
+    "pairs past n in a row's product": ("? args.n * each : 0", "? args.n * each + 64 : 0"),
     "channels exchanged in LDS": ("chunk = pair * 8 + group / 4", "chunk = pair * 8 + (group / 4 ^ 1)"),
 }  # fmt: skip
