@@ -1,4 +1,4 @@
-"""A task of AgentKernelArena (tried against the keys of 0.2.0): a folder whose commands judge submission.py here.
+"""A task of AgentKernelArena (by the keys of 0.2.0): a folder whose commands judge submission.py here.
 
     python lab/adapters/agent_kernel_arena.py new FOLDER PROBLEM [DEVICE]     # config.yaml and a file to begin from
 

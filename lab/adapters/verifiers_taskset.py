@@ -1,4 +1,4 @@
-"""This repository's problems as a taskset of verifiers (tried with 0.4.0): a reply is a submission.
+"""This repository's problems as a taskset of verifiers (written for 0.4.0): a reply is a submission.
 
 import verifiers.v1 as vf
 from lab.adapters.verifiers_taskset import KernelConfig, KernelTaskset
