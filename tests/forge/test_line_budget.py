@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_112,
-    "docs": 3_969,
-    "forge": 25_756,
-    "kernels": 13_386,
-    "reference": 2_608,
-    "tests": 41_743,
+    "cdna": 43_968,
+    "docs": 4_296,
+    "forge": 27_823,
+    "kernels": 14_526,
+    "reference": 2_930,
+    "tests": 43_923,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
