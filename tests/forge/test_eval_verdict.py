@@ -18,7 +18,7 @@ from msgspec import structs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from forge.judge import compare, exchange, integrity, measure, messages, operations, verdict
+from forge.judge import compare, exchange, integrity, measure, messages, operations, timing, verdict
 from forge.judge.evaluate import short_of_a_format
 from forge.judge.failure import describe
 from forge.judge.memory import make_memory
@@ -602,7 +602,7 @@ def test_a_clock_that_cannot_be_is_tampering(turn_ns: float) -> None:
 
 def test_the_evaluators_own_clock_beside_the_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
     case = OneCase(twice, timed_plan("benchmark"))
-    monkeypatch.setattr(verdict, "CLOCK_SLACK_S", -1.0)
+    monkeypatch.setattr(timing, "CLOCK_SLACK_S", -1.0)
     result = case.run()
     assert result.passed and result.back_to_back is not None
     assert "the evaluator waited" in result.back_to_back.problem
