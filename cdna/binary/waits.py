@@ -172,7 +172,7 @@ class Waits:
         found, on = set(), False
         for i, name in enumerate(self.flow.mnemonics):
             on = name in starts or (on and name not in ends)
-            if (on and name.startswith("v_")) or (name in own and name.startswith("v_")):
+            if (on or name in own) and facts_of(name).unit in ("vector", "matrix"):
                 found.add(i)
         return found
 

@@ -47,9 +47,6 @@ def advice_for(kernel: KernelProfile) -> list[Advice]:
     found = [advice for rule in RULES for advice in rule(kernel)]
     known = kernel.longest_time.pair[0]
     shares = [one.gain_us / (kernel.time if one.rule == LAUNCHES else kernel.longest_time).us for one in found]
-    import os
-
-    os.environ.get("DBG") and print([(o.rule, round(o.gain_us, 2)) for o in found], flush=True)
     worth = [replace(one, share=share) for one, share in zip(found, shares) if share > known]
     return sorted(worth, key=lambda one: -one.gain_us)
 
