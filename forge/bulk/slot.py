@@ -146,7 +146,7 @@ def with_speedup(verdict: Verdict, plan: EvalPlan, baseline: Baseline, teller: T
         return verdict
     key = (baseline.name, baseline.digest, str(plan.problem.directory), plan.mode, plan.device.name, *mine)
     if key not in _baselines:
-        theirs = dataclasses.replace(plan, submission=other_named(plan, baseline.name).submission)
+        theirs = dataclasses.replace(plan, submission=other_named(plan, baseline.name, "--baseline").submission)
         run = new_run(theirs, None)
         fill(run, theirs, None, teller, servers)
         _baselines[key] = times_of(document_of(theirs, run, 0, [])) if run.passed else {}

@@ -43,13 +43,13 @@ class Other:
     submission: bytes
 
 
-def other_named(plan: EvalPlan, name: str) -> Other:
+def other_named(plan: EvalPlan, name: str, option: str = "--against") -> Other:
     """Another submission for the plan's problem: 'reference', a file, or a variant of kernels/."""
     if name == "reference":
         return Other(name, REFERENCE_SUBMISSION)
     if name.endswith(".py") or os.sep in name or Path(name).is_file():
         if not Path(name).exists():  # read_submission would send the user to --submission
-            raise UsageError(f"{name}: no such file")
+            raise UsageError(f"{option} {name}: no such file")
         return Other(name, read_submission(Path(name), KERNEL))
     from forge.generate.pysource import GenerationError
     from forge.generate.render import also_for, generate  # imports more than judging needs

@@ -266,7 +266,7 @@ def test_loading_problems_is_fast_and_imports_no_torch() -> None:
 
 def test_all_problems_of_the_repository_load() -> None:
     entries = [entry for group in load_sets() for entry in group.problems]
-    assert len(entries) == 12
+    assert len(entries) == 13
     for entry in entries:
         problem = find_problem(entry.name)
         assert problem.tests and problem.benchmarks and problem.stem == entry.stem
