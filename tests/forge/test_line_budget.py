@@ -14,7 +14,7 @@ LINES = {
     "forge": 27_823,
     "kernels": 14_526,
     "reference": 2_930,
-    "tests": 43_923,
+    "tests": 43_924,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
