@@ -23,7 +23,8 @@ from triton.backends.driver import DriverBase
 from triton.runtime.autotuner import Autotuner
 
 from .. import checks
-from ..binary.asm import AsmFile, has_directives, parse
+from ..binary.asm import AsmFile
+from ..binary.compiled import parsed
 from ..binary.compiler_notes import warn_of
 from ..cards import Card
 from ..engine.settings import emulated_card
@@ -40,13 +41,6 @@ from .versions import interface, minor_of
 
 # Stands between a linked binary and its assembly: readers of ELF files take no notice of what follows the sections.
 _ASSEMBLY = b"\n; assembly for the emulated device\n"
-
-
-def of_binary(code: bytes) -> AsmFile:
-    from ..binary.elf import read
-    from ..binary.statements import statements_of
-
-    return statements_of(read(code))
 
 
 class EmulatedBackend(HIPBackend):
@@ -119,8 +113,7 @@ class _Utils:
         code, _, assembly = binary.partition(_ASSEMBLY)
         program = self._programs.get(assembly)
         if program is None:
-            text = assembly.decode()
-            asm = of_binary(code) if has_directives(text) else parse(text)
+            asm = parsed(assembly.decode(), code)
             rename_source(asm, name, source_files.get(name, ""))
             program = self._programs[assembly] = Program(asm)
         kernel = program.kernels[name]

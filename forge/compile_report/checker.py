@@ -15,8 +15,7 @@ import dataclasses
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from typing import Any
 import torch
 import triton
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from forge.compile_report.fake_gpu import CompileOnly, GpuIsCpu, fake_tensors
 from forge.compile_report.findings import Failure, Findings, KernelRow, Progress, Tell
-from forge.device.resources import WAVE_LANES, paths_of, read_resources
+from forge.device.resources import WAVE_LANES, parsed, paths_of, read_resources
+from forge.device.triton_launches import launches_become
 from forge.device.triton_versions import keep_triton_key, known_faults_of, provide_linker
 from forge.judge.triton_errors import first_cause, message_of, said_of
 from forge.task.problem import Case
@@ -87,24 +86,6 @@ class Checker:
         if self.label not in cases:
             cases.append(self.label)
 
-    @contextmanager
-    def launches_compile(self) -> Iterator[None]:
-        run, tune = JITFunction.run, Autotuner.run
-
-        def compile_one(kernel: Any, *args: Any, **kwargs: Any) -> None:
-            self.launch(kernel, run, args, kwargs)
-
-        def compile_every_config(tuner: Any, *args: Any, **kwargs: Any) -> None:
-            tuner.nargs = dict(zip(tuner.arg_names, args))
-            for config in tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs:
-                tuner.fn.run(*args, **{**kwargs, **config.all_kwargs()})
-
-        JITFunction.run, Autotuner.run = compile_one, compile_every_config
-        try:
-            yield
-        finally:
-            JITFunction.run, Autotuner.run = run, tune
-
     def found(self) -> Findings:
         failures = [*self.failures.values(), *(Failure(error, cases) for error, cases in self.errors.items())]
         compilers = [f"Triton {triton.__version__}"] if self.launched else []
@@ -136,7 +117,7 @@ class Checker:
         self.label = label
         self.tell(Progress(label))
         try:
-            with GpuIsCpu(), fake_tensors(), self.launches_compile():
+            with GpuIsCpu(), fake_tensors(), launches_become(self.launch):
                 submission.custom_kernel(generate_input(**case))
             return
         except NEEDS_DATA:
@@ -145,7 +126,7 @@ class Checker:
             self.errors.setdefault(f"{reason_of(error)} ({place_of(error)})", []).append(label)
             return
         try:
-            with GpuIsCpu(), self.launches_compile():
+            with GpuIsCpu(), launches_become(self.launch):
                 submission.custom_kernel(generate_input(**case))
         except Exception as error:
             self.errors.setdefault(f"{reason_of(error)} ({place_of(error)})", []).append(label)
@@ -190,7 +171,7 @@ def row_of(kernel: Any, name: str, constants: dict[str, str], compile_s: float |
     """What the assembly says of a compiled Triton kernel. Triton asks for all of its LDS at launch."""
     (found,) = read_resources(kernel.asm["amdgcn"])
     made = kernel.metadata
-    wrong, undecided = paths_of(kernel.asm["amdgcn"], kernel.asm["hsaco"])[found.kernel]
+    wrong, undecided = paths_of(parsed(kernel.asm["amdgcn"], kernel.asm["hsaco"]))[found.kernel]
     return KernelRow(
         replace(found, kernel=name),
         constants,

@@ -22,6 +22,7 @@ from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors, pretend_gpu
 from forge.compile_report.findings import Findings, KernelRow, Progress, Request, Tell
 from forge.device import resolve
 from forge.device.hip_compiler import compiler_notes, hip_compiler
+from forge.device.triton_launches import launches_become
 from forge.task.problem import Case
 
 
@@ -90,7 +91,7 @@ class HipChecker(Checker):
         try:
             known = self.inputs.get(label)
             data = generate_input(**case) if known is None else pickle.loads(known)
-            with self.launches_compile():
+            with launches_become(self.launch):
                 submission.custom_kernel(data)
         except Exception as error:
             self.errors.setdefault(f"{reason_of(error)} ({place_of(error)})", []).append(label)

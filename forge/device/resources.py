@@ -1,12 +1,11 @@
 """What a compiled kernel takes of a CU, and its waits: the emulated device's own rules, for the rest of forge."""
 
 from cdna.binary.all_paths import look_at
-from cdna.binary.asm import has_directives, parse
-from cdna.binary.elf import read
+from cdna.binary.asm import AsmFile
+from cdna.binary.compiled import parsed
 from cdna.binary.kernel_names import demangled
 from cdna.binary.resource_table import FIGURES, KernelUse, figures, lds_error, table
 from cdna.binary.resources import WAVE_LANES, Resources, read_resources, waves_per_simd
-from cdna.binary.statements import statements_of
 from cdna.results import UNDECIDED
 
 __all__ = [
@@ -16,6 +15,7 @@ __all__ = [
     "Resources",
     "figures",
     "lds_error",
+    "parsed",
     "paths_of",
     "read_resources",
     "table",
@@ -25,12 +25,8 @@ __all__ = [
 Paths = dict[str, tuple[list[str], list[str]]]
 
 
-def paths_of(assembly: str, linked: bytes = b"") -> Paths:
-    """Of each kernel, by its name as the source has it: wrong waits and hazards on any path, and what is undecided.
-
-    linked: the same as a code object, for inline assembly that takes an assembler.
-    """
-    asm = statements_of(read(linked)) if linked and has_directives(assembly) else parse(assembly)
+def paths_of(asm: AsmFile) -> Paths:
+    """Of each kernel, by its symbol: wrong waits and hazards on any path, and what is undecided."""
     found = {}
     for kernel in look_at(asm):
         doubts = [one for one in kernel.findings if one.certainty == UNDECIDED]

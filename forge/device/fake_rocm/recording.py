@@ -63,7 +63,8 @@ class Recording:
 
     def note(self, code: DeviceCode) -> None:
         assembly = code.assembly.read_text()
-        asm, paths = parse(assembly), paths_of(assembly)
+        asm = parse(assembly)
+        paths = paths_of(asm)
         for resources in read_resources(assembly):
             name = resources.kernel
             first = asm.labels.get(name)
