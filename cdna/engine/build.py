@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -191,6 +191,21 @@ def _run(command: list[str], what: str) -> None:
         raise ToolchainError(f"{what} failed with {command[0]}:\n{result.stderr.strip()[-4000:]}")
 
 
+def _compiled(sources: Sequence[Path], command: list[str], place_of: Callable[[Path], Path]) -> list[Path]:
+    """Objects of the sources, by all cores, each made where it is not there."""
+
+    def compile_one(source: Path) -> Path:
+        output = place_of(source)
+        if not whole_elf(output):
+            partial = output.with_suffix(f".{os.getpid()}.o")
+            _run([*command, "-c", str(source), "-o", str(partial)], f"compiling {source.name}")
+            partial.rename(output)
+        return output
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(compile_one, sources))
+
+
 def prebuilt_name(level: str) -> str:
     return f"{level}-{_hash_of_sources('.cpp', '.h')}.so"
 
@@ -204,14 +219,12 @@ def prebuild(level: str, folder: Path) -> Path:
     (scratch := folder / f"{level}.objects").mkdir(parents=True)
     includes = [f"-I{ENGINE_DIR}", f"-I{generated_headers()}"]
 
-    def compile_one(source: Path) -> Path:
-        made = scratch / f"{source.relative_to(ENGINE_DIR).as_posix().replace('/', '-')}.o"
-        _run([*compiler, *includes, "-c", str(source), "-o", str(made)], f"compiling {source.name}")
-        return made
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = [str(made) for made in pool.map(compile_one, sorted(ENGINE_DIR.rglob("*.cpp")))]
-    _run([zig, "ld.lld", "-shared", "--strip-all", *objects, "-o", str(output)], "linking the engine")
+    objects = _compiled(
+        sorted(ENGINE_DIR.rglob("*.cpp")),
+        [*compiler, *includes],
+        lambda source: scratch / f"{source.relative_to(ENGINE_DIR).as_posix().replace('/', '-')}.o",
+    )
+    _run([zig, "ld.lld", "-shared", "--strip-all", *map(str, objects), "-o", str(output)], "linking the engine")
     shutil.rmtree(scratch)
     return output
 
@@ -237,20 +250,11 @@ def engine_library() -> Path:
         raise ToolchainError(f"cannot create the cache folder {cache_dir()}: {error}; set CDNA_CACHE_DIR") from None
 
     def objects_for(cpu: str) -> list[Path]:
-        def compile_one(source: Path) -> Path:
-            name = f"{source.stem}-{_hash(sources_of(source, [ENGINE_DIR, generated]), identity, cpu)}.o"
-            output = cache_dir() / "objects" / name
-            if not whole_elf(output):
-                partial = output.with_suffix(f".{os.getpid()}.o")
-                _run(
-                    [*compile_command, cpu, *FLAGS, *includes, "-c", str(source), "-o", str(partial)],
-                    f"compiling {source.name}",
-                )
-                partial.rename(output)
-            return output
+        def place_of(source: Path) -> Path:
+            made_of = _hash(sources_of(source, [ENGINE_DIR, generated]), identity, cpu)
+            return cache_dir() / "objects" / f"{source.stem}-{made_of}.o"
 
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            return list(pool.map(compile_one, sources))
+        return _compiled(sources, [*compile_command, cpu, *FLAGS, *includes], place_of)
 
     with open(cache_dir() / "lock", "w") as lock:  # released by the system if the builder is killed
         fcntl.flock(lock, fcntl.LOCK_EX)
