@@ -54,8 +54,8 @@ class KernelPaths:
         for finding in self.findings[:_FINDINGS_SHOWN]:
             says = str(finding).removeprefix(f"{finding.kernel} on {finding.arch}: ")
             yield from (f"  {line}" for line in says.split("\n"))
-        if more := len(self.findings) - _FINDINGS_SHOWN:
-            yield from [f"  and {more} findings more"] * (more > 0)
+        if (more := len(self.findings) - _FINDINGS_SHOWN) > 0:
+            yield f"  and {more} findings more"
         if self.unjudged:
             yield f"  LDS: addresses of {self.unjudged} accesses are not known: their order is not judged"
         for why, places in self.undecided.items():

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..isa import facts_of
+from ..isa.lane_arithmetic import WAVE, Lanes
 from .flow import Stack
-from .lane_values import Lanes, LaneValues
+from .lane_values import LaneValues
 from .uses import operands_in
-from .waits import COUNTERS, LGKM, VM, Path, Waits, steps_of
+from .waits import COUNTERS, LGKM, MOST_NAMED, VM, Path, Waits, steps_of
 
-_WAVE = 64
 _LDS_BYTES = 160 * 1024
 _BYTES_OF_DMA_LANE = 4  # of narrower loads as well
 
@@ -109,7 +109,7 @@ class LdsOrder:
         self.unjudged = (self._reads | self._stores) - self._words.keys()
         told: set[int] = set()
         parted: list[Early] = []
-        known, several = self._words.keys(), self.n > _WAVE
+        known, several = self._words.keys(), self.n > WAVE
         for first in sorted(self._stores | self._reads):
             decided = first in known and not known.isdisjoint(self._later(first))
             if not decided and (not several or (self.waits.accesses[first].to_lds and not self._behind_another(first))):
@@ -132,7 +132,7 @@ class LdsOrder:
             return
         if index in self._stores and self.waits.accesses[index].to_lds:
             base, width, whole = value("m0"), max(facts.bytes, _BYTES_OF_DMA_LANE), True
-            lane = np.arange(self.n, dtype=np.uint32) % _WAVE * np.uint32(width)
+            lane = np.arange(self.n, dtype=np.uint32) % WAVE * np.uint32(width)
             starts = [] if base is None else [(base & 0xFFFF) + int(modifiers.get("offset", "0"), 0) + lane]
         else:
             base = value(parts[1 if index in self._reads else 0].partition(" ")[0])
@@ -142,7 +142,7 @@ class LdsOrder:
             starts = [] if base is None else [base + int(modifiers.get(name, "0"), 0) * scale for name in names]
         if starts and max(int(start.max()) for start in starts) + width <= _LDS_BYTES:
             dwords = [(start + byte) >> 2 for start in starts for byte in range(0, width, 4)]
-            waves = [np.concatenate([at[i : i + _WAVE] for at in dwords]) for i in range(0, self.n, _WAVE)]
+            waves = [np.concatenate([at[i : i + WAVE] for at in dwords]) for i in range(0, self.n, WAVE)]
             self._words[index] = _Words([_mask(numbers) for numbers in waves], whole)
 
     def _later(self, first: int) -> set[int]:
@@ -173,7 +173,7 @@ class LdsOrder:
                 if index in later:
                     doubt = self._too_early(first, index, counter, waited, crossed, parted)
                     if doubt is not None:
-                        left, reads = min(age, 15 if counter == LGKM else 63), later is self._reads
+                        left, reads = min(age, MOST_NAMED[counter]), later is self._reads
                         yield Early(index, first, reads, counter, left, waited, crossed, doubt, steps_of(path))
                         break
                 if index in self._barriers:
@@ -207,7 +207,7 @@ class LdsOrder:
     ) -> bool | None:
         """None: it is not, as far as anybody can say; False: it is; True: it is if both touch the same words."""
         mine, theirs = self._words.get(first), self._words.get(later)
-        several = self.n > _WAVE
+        several = self.n > WAVE
         if mine is None or theirs is None:
             return True if crossed and several and (counter == LGKM or parted) else None
         own = counter == VM and not waited and mine.same_wave(theirs)

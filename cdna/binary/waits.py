@@ -29,7 +29,7 @@ from .uses import M0, Register, Registers, operands_in, registers_in, use_of
 COUNTERS = ("vmcnt", "lgkmcnt", "expcnt")
 VM, LGKM, EXP = range(3)
 _MOST = (63, 1 << 30, 1 << 30)  # further accesses are held back; of LDS as well, but no compiler counts on that
-_IDLE = (63, 15, 7)  # what asks for no wait
+MOST_NAMED = (63, 15, 7)  # of a counter in an instruction: it asks for no wait
 _SHIFTS = {"v": 0, "a": 256, "s": 512, "vcc": 618, "m0": 636, "exec": 638}  # of a register's bit in a mask
 _SEEN = 1 << 640  # what an invalidation of caches must not come before
 _VECTOR_REGISTERS = (1 << 512) - 1
@@ -97,7 +97,8 @@ def bit_of(register: Register) -> int:
 @cache
 def bits_of(mnemonic: str, text: str) -> tuple[int, ...]:
     """Of all that an instruction writes, at once or later."""
-    return tuple(bit_of(register) for register in _registers(touched(mnemonic, text)[1]))
+    mask = touched(mnemonic, text)[1] & (_SEEN - 1)
+    return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 @cache
@@ -159,7 +160,9 @@ class Waits:
         self.any = [reads | writes for reads, writes in self.touched]
         self.accesses = [access(*pair) if ok else _Access() for pair, ok in zip(pairs, known)]
         waits = [i for i, name in enumerate(self.flow.mnemonics) if known[i] and facts_of(name).unit == "wait"]
-        self.waits = {i: [255 if n >= most else n for n, most in zip(wait_counts(pairs[i][1]), _IDLE)] for i in waits}
+        self.waits = {
+            i: [255 if n >= most else n for n, most in zip(wait_counts(pairs[i][1]), MOST_NAMED)] for i in waits
+        }
         self.indexed = self._indexed()
         # What a walk has to stop at; all else is looked at for its registers alone.
         self.stops = [
@@ -244,7 +247,7 @@ class Waits:
         by, to = self.accesses[load], self.accesses[index]
         if not reads & mask and to.brings & mask and (set(by.ordered) & set(to.ordered)):
             return None, mask & ~writes  # loads of one kind may overwrite each other's results: they return in order
-        left = min(age, 15 if counter == LGKM else 63) if counter in by.ordered else 0
+        left = min(age, MOST_NAMED[counter]) if counter in by.ordered else 0
         hit = (reads or writes) & mask or writes & mask
         doubt = counter == LGKM and VM in by.counters
         return Unwaited(index, load, _registers(hit), bool(reads & mask), counter, left, doubt, steps_of(path)), 0
