@@ -83,7 +83,7 @@ class EvalPlan:
     @property
     def caches(self) -> Caches:
         """cold or warm, as the harness leaves them before a timed call."""
-        return "cold" if self.harness.l2_flush_bytes else "warm"
+        return self.harness.caches
 
     def check_gpus(self) -> None:
         """CaseError if the machine has fewer GPUs than a case has ranks."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 MIB, GIB = 2**20, 2**30
 
@@ -61,6 +62,11 @@ class Harness:
     multi_rank: bool = False  # cases with a world_size run on that many processes
     rank_test_s: float | None = None  # how long it waits for each rank of a case
     rank_benchmark_s: float | None = None
+
+    @property
+    def caches(self) -> Literal["cold", "warm"]:
+        """As it leaves them before a timed call."""
+        return "cold" if self.l2_flush_bytes else "warm"
 
     def repeats(self, mode: str) -> Repeats:
         return self.leaderboard if mode == "leaderboard" else self.benchmark
