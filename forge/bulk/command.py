@@ -78,10 +78,15 @@ def parser() -> Parser:
         metavar="NAME",
         help="benchmarks: a file, or a variant as --against of eval.py takes it, whose times the reward is beside",
     )
-    for action in eval_parser()._actions:
-        if PASSED_ON & set(action.option_strings):
-            p._add_action(action)
+    pass_on(p)
     return p
+
+
+def pass_on(p: Parser, names: set[str] = PASSED_ON) -> None:
+    """Has a command take these options of eval.py's."""
+    for action in eval_parser()._actions:
+        if names & set(action.option_strings):
+            p._add_action(action)
 
 
 class Requests:

@@ -5,7 +5,6 @@ What is asked of them is text: nothing of a submission is imported or run in thi
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import socket
@@ -25,6 +24,7 @@ from forge.bulk import slot
 from forge.bulk.verdict import BadRequest, MachineError, Request, Verdict, refused
 from forge.console import CONTROL
 from forge.generate.submission import read_source
+from forge.history.store import sha256
 from forge.judge.plan import BAD_INPUT
 from forge.judge.processes import describe_exit
 from forge.task.problem import ROOT, ProblemEntry, own_entries
@@ -231,6 +231,13 @@ class Judge:
     def add(self, order: slot.Order) -> None:
         self.waiting.append((order, 0))
 
+    def answer(self, order: slot.Order) -> Verdict:
+        """Of one, while nothing else is asked."""
+        self.add(order)
+        while not (verdicts := self.hear()):
+            pass
+        return verdicts[0]
+
     def hear(self, timeout_s: float | None = None, also: Sequence[int] = ()) -> list[Verdict]:
         """Verdicts that have come, after waiting for one, for progress, or for one of the descriptors `also`."""
         self._hand_out()
@@ -272,7 +279,7 @@ class Judge:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return sha256(path.read_bytes()) if path.is_file() else ""
 
 
 def or_raise(verdict: Verdict) -> Verdict:

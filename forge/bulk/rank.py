@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,11 +13,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from forge.bulk.command import options_of
+from forge.bulk.command import options_of, pass_on
 from forge.bulk.judge import Judge
 from forge.bulk.verdict import BadRequest, Verdict
 from forge.commands.handover import named_by
-from forge.commands.planning import eval_parser
 from forge.commands.view import Console
 from forge.console import (
     EXIT_BAD_INPUT,
@@ -35,9 +33,9 @@ from forge.device import NAMES as DEVICE_NAMES
 from forge.files import write_whole
 from forge.generate import kernelguard
 from forge.generate.submission import KERNEL, SubmissionError, check_submission, directives, read_source, refusals
-from forge.history.document import finite
+from forge.history.document import to_json
 from forge.history.light import too_fast_there
-from forge.history.store import History, HistoryError
+from forge.history.store import History, HistoryError, sha256
 from forge.judge.plan import BAD_INPUT, choose_harness
 from forge.judge.results import CaseResult
 from forge.judge.timing import MIN_RUNS
@@ -88,9 +86,7 @@ def parser() -> Parser:
     p.add_argument("--device", default="auto", choices=DEVICE_NAMES, help="default: %(default)s")
     p.add_argument("--seed", type=int, metavar="N", help="of the secret run (default: one that is drawn)")
     p.add_argument("--json", type=Path, metavar="FILE", help="write the answer and its runs to FILE as well")
-    for action in eval_parser()._actions:
-        if PASSED_ON & set(action.option_strings):
-            p._add_action(action)
+    pass_on(p, PASSED_ON)
     return p
 
 
@@ -136,7 +132,7 @@ def time_outs(problem: Problem, harness: Harness, cases: Sequence[CaseResult], e
     least_s = most_s = 0.0
     known = []
     for case in cases:
-        time = case.modelled_time("cold" if harness.l2_flush_bytes else "warm")
+        time = case.modelled_time(harness.caches)
         if not emulated:
             least_s, most_s = 0.0, most_s + case.elapsed_s
             known.append(case)
@@ -158,7 +154,7 @@ def imported(problem: Problem, content: bytes) -> Step | None:
     """What the leaderboard itself printed of this file, where it was imported."""
     kept, lines = History(), []
     with contextlib.suppress(HistoryError):
-        for entry in kept.entries(problem.name, hashlib.sha256(content).hexdigest()):
+        for entry in kept.entries(problem.name, sha256(content)):
             if entry.times == "leaderboard":
                 lines += [f"run {entry.id}: {line}" for line in too_fast_there(problem, kept.outside(entry.id))]
     return Step("imported times", "doubtful", lines[0]) if lines else None
@@ -170,10 +166,7 @@ def steps_of(args: argparse.Namespace, content: bytes, problem: Problem, judge: 
 
     def judged(mode: str, *options: str) -> Verdict:
         order = judge.order_of({"id": mode, "file": str(args.file), "mode": mode})
-        judge.add(msgspec.structs.replace(order, source=content, options=[*order.options, *options]))
-        while not (verdicts := judge.hear()):
-            pass
-        return verdicts[0]
+        return judge.answer(msgspec.structs.replace(order, source=content, options=[*order.options, *options]))
 
     secret = ("--seed", str(seed))
     yield of_verdict("public tests", judged("test"))
@@ -230,7 +223,5 @@ def main(argv: Sequence[str]) -> int:
     for note in found.notes:
         console.print(f"note: {note}")
     if args.json is not None:
-        write_whole(
-            args.json, msgspec.json.format(msgspec.json.encode(finite(msgspec.to_builtins(found)))).decode() + "\n"
-        )
+        write_whole(args.json, to_json(found))
     return EXITS[found.answer]

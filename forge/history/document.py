@@ -110,7 +110,7 @@ class Document(Struct, frozen=True, kw_only=True):
     def modelled(self, case: CaseResult) -> ModelledTime | None:
         """What the model says of a case, with the caches as the harness leaves them."""
         harness = HARNESSES.get(self.harness)
-        return case.modelled_time("cold" if harness is None or harness.l2_flush_bytes else "warm")
+        return case.modelled_time("cold" if harness is None else harness.caches)
 
     def us_of(self, case: CaseResult) -> float | None:
         """A passed case's modelled time on an emulated device, elsewhere the harness's mean; None if it has none."""
@@ -140,7 +140,7 @@ class NotRun(Struct, frozen=True, kw_only=True):
     cases: tuple[()] = ()
 
 
-def to_json(document: Document | NotRun) -> str:
+def to_json(document: Struct) -> str:
     return json.dumps(finite(msgspec.to_builtins(document)), indent=2) + "\n"
 
 

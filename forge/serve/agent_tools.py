@@ -24,7 +24,7 @@ from forge.bulk.verdict import BadRequest, Verdict
 from forge.commands import texts
 from forge.commands.outcome import compact, source_lines
 from forge.console import CONTROL, aligned, number
-from forge.device.report import Caches, CaseReport
+from forge.device.report import CaseReport
 from forge.generate.pysource import GenerationError
 from forge.generate.skeleton import LANGUAGES, skeleton
 from forge.generate.submission import directives, read_source
@@ -113,12 +113,10 @@ class Tools:
                 order = self.judge.order_of(
                     {"id": name, "source": self.sources[name].decode(errors="surrogateescape"), **asked}
                 )
-                self.judge.add(order)
-                while not (verdicts := self.judge.hear()):
-                    pass
-                if verdicts[0].report is None:  # nothing to keep: it could not be judged
-                    return verdicts[0]
-                self.verdicts[key] = verdicts[0]
+                verdict = self.judge.answer(order)
+                if verdict.report is None:  # nothing to keep: it could not be judged
+                    return verdict
+                self.verdicts[key] = verdict
             return self.verdicts[key]
 
     # ------------------------------------------------------------ the tools
@@ -199,12 +197,9 @@ class Tools:
         name, found, report = self.profiled(submission, problem, case)
         if report is None:
             return found
-        caches: Caches = "cold" if HARNESSES[report.harness].l2_flush_bytes else "warm"
-        lines = texts.profile_lines(report.cases[0].device_report, caches, report.device.arch)
-        told = short(
-            [f"submission {name}, {case_text(report.cases[0].spec)}", *lines], f"advise('{name}', case={case})"
-        )
-        return told
+        told = report.cases[0]
+        lines = texts.profile_lines(told.device_report, HARNESSES[report.harness].caches, report.device.arch)
+        return short([f"submission {name}, {case_text(told.spec)}", *lines], f"advise('{name}', case={case})")
 
     def advise(self, submission: str, problem: str = "", case: int = 0) -> str:
         """What to change first in a benchmark case: known causes, the costliest lines, and what each would gain."""

@@ -12,10 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forge.bulk.command import PASSED_ON, options_of
+from forge.bulk.command import options_of, pass_on
 from forge.bulk.judge import Judge
 from forge.bulk.verdict import BadRequest
-from forge.commands.planning import eval_parser
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Parser, UsageError, end_on_signals
 from forge.device import NAMES as DEVICE_NAMES
 from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
@@ -50,9 +49,7 @@ def parser() -> Parser:
     p.add_argument("--device", default="auto", choices=DEVICE_NAMES, help="of requests that name none")
     p.add_argument("--workers", type=int, default=1, metavar="N", help="so many at a time (default: %(default)s)")
     p.add_argument("--baseline", default="", metavar="NAME", help="as forge judge takes it")
-    for action in eval_parser()._actions:
-        if PASSED_ON & set(action.option_strings):
-            p._add_action(action)
+    pass_on(p)
     return p
 
 

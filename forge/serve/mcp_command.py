@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from forge.bulk.command import PASSED_ON, options_of
+from forge.bulk.command import options_of, pass_on
 from forge.bulk.judge import Judge
 from forge.bulk.verdict import BadRequest
-from forge.commands.planning import eval_parser
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, end_on_signals
 from forge.device import NAMES as DEVICE_NAMES
 from forge.serve.agent_tools import ERRORS, NAMES, Tools
@@ -38,9 +37,7 @@ def parser() -> Parser:
     )
     p.add_argument("--problem", default="", help="a leaderboard name, or a folder: where a call names none")
     p.add_argument("--device", default="auto", choices=DEVICE_NAMES, help="default: %(default)s")
-    for action in eval_parser()._actions:
-        if PASSED_ON & set(action.option_strings):
-            p._add_action(action)
+    pass_on(p)
     return p
 
 
