@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from forge import problems  # noqa: E402 - from this checkout
 from forge.device.release import model  # noqa: E402
-from forge.generate.render import variants_of  # noqa: E402
+from forge.generate.render import generate, variants_of  # noqa: E402
 from forge.history.document import Document, read_result  # noqa: E402
 from forge.task.cases import spec_of  # noqa: E402
 from forge.task.problem import find_problem  # noqa: E402
@@ -48,20 +48,12 @@ class Entry:
         return hashlib.sha256(self.source.encode()).hexdigest()[:16]
 
 
-def generated(problem: str, variant: str, folder: Path) -> Entry:
-    path = folder / f"{problem}-{variant}.py"
-    words = [str(ROOT / "gen_submission.py"), problem, "--variant", variant, "-o", str(path)]
-    subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
-    return Entry(problem, variant, path.read_text())
-
-
 def entries(options: argparse.Namespace) -> Iterator[Entry]:
-    with tempfile.TemporaryDirectory() as folder:
-        for one in problems():
-            if not options.problems or one.name in options.problems:
-                for variant in variants_of(one):
-                    if variant != "baseline":  # torch's own: what it cannot be below is no time
-                        yield generated(one.name, variant, Path(folder))
+    for one in problems():
+        if not options.problems or one.name in options.problems:
+            for variant in variants_of(one):
+                if variant != "baseline":  # torch's own: what it cannot be below is no time
+                    yield Entry(one.name, variant, generate(one, variant).text)
     for peer in options.peer:
         place, _, file = peer.partition("=")
         problem, _, name = place.partition(":")
