@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 43_987,
+    "cdna": 44_014,
     "docs": 4_297,
-    "forge": 27_823,
+    "forge": 27_805,
     "kernels": 14_526,
     "reference": 2_930,
     "tests": 43_924,
