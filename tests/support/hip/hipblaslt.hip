@@ -40,8 +40,7 @@ struct Case {
   hipblasLtEpilogue_t epilogue = HIPBLASLT_EPILOGUE_DEFAULT;
   float alpha = 1, beta = 0;
   int batches = 1;
-  // rows: A and D are in row-major order; vectors: alpha and the scales of A and B are
-  bool rows = false, scales = false, device_scalars = false, vectors = false;
+  bool scales = false;  // of A, B, C and D
 };
 
 hipblasLtHandle_t handle;
@@ -49,15 +48,13 @@ hipblasLtHandle_t handle;
 template <typename In, typename Out> void product(const Case& t) {
   bool na = t.op_a == HIPBLAS_OP_N, nb = t.op_b == HIPBLAS_OP_N;
   int rows_a = na ? t.m : t.k, columns_a = na ? t.k : t.m, rows_b = nb ? t.k : t.n, columns_b = nb ? t.n : t.k;
-  int lda = (t.rows ? columns_a : rows_a) + 3, ldb = rows_b + 1, ldc = t.m + 2, ldd = (t.rows ? t.n : t.m) + 5;
-  int64_t stride_a = int64_t(lda) * (t.rows ? rows_a : columns_a), stride_b = int64_t(ldb) * columns_b;
-  int64_t stride_c = int64_t(ldc) * t.n, stride_d = int64_t(ldd) * (t.rows ? t.m : t.n);
+  int lda = rows_a + 3, ldb = rows_b + 1, ldc = t.m + 2, ldd = t.m + 5;
+  int64_t stride_a = int64_t(lda) * columns_a, stride_b = int64_t(ldb) * columns_b;
+  int64_t stride_c = int64_t(ldc) * t.n, stride_d = int64_t(ldd) * t.n;
   auto a = numbers<In>(stride_a * t.batches, 1), b = numbers<In>(stride_b * t.batches, 2);
   auto c = numbers<Out>(stride_c * t.batches, 3), before = numbers<Out>(stride_d * t.batches, 4);
   auto bias = numbers<float>(t.m, 5);
   std::vector<float> scalars = {t.alpha, t.beta, 0.5f, 4.0f, 0.25f, 2.0f};  // then the scales of A, B, C, D
-  auto of_rows = numbers<float>(t.m, 6), of_columns = numbers<float>(t.n, 7), alphas = numbers<float>(t.m, 8);
-  DeviceArray<float> dof_rows(of_rows), dof_columns(of_columns), dalphas(alphas);
   DeviceArray<In> da(a), db(b);
   DeviceArray<Out> dc(c), dd(before);
   DeviceArray<float> dbias(bias), dscalars(scalars);
@@ -73,35 +70,26 @@ template <typename In, typename Out> void product(const Case& t) {
   set(HIPBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(t.epilogue));
   set(HIPBLASLT_MATMUL_DESC_BIAS_POINTER, (const void*)dbias.data);
   set(HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(HIP_R_32F));
-  if (t.device_scalars) set(HIPBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(HIPBLASLT_POINTER_MODE_DEVICE));
   if (t.scales) {
     set(HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER, (const void*)(dscalars.data + 2));
     set(HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void*)(dscalars.data + 3));
     set(HIPBLASLT_MATMUL_DESC_C_SCALE_POINTER, (const void*)(dscalars.data + 4));
     set(HIPBLASLT_MATMUL_DESC_D_SCALE_POINTER, (const void*)(dscalars.data + 5));
   }
-  if (t.vectors) {
-    set(HIPBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(HIPBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST));
-    set(HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER, (const void*)dof_rows.data);
-    set(HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER, (const void*)dof_columns.data);
-    set(HIPBLASLT_MATMUL_DESC_A_SCALE_MODE, uint32_t(HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
-    set(HIPBLASLT_MATMUL_DESC_B_SCALE_MODE, uint32_t(HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F));
-  }
   DONE(hipblasLtMatrixLayoutCreate(&la, Of<In>::type, rows_a, columns_a, lda));
   DONE(hipblasLtMatrixLayoutCreate(&lb, Of<In>::type, rows_b, columns_b, ldb));
   DONE(hipblasLtMatrixLayoutCreate(&lc, Of<Out>::type, t.m, t.n, ldc));
   DONE(hipblasLtMatrixLayoutCreate(&ld, Of<Out>::type, t.m, t.n, ldd));
-  auto stride_of = [&](hipblasLtMatrixLayout_t layout, int64_t stride, bool by_rows) {
-    int32_t order = HIPBLASLT_ORDER_ROW, batches = t.batches;
-    if (by_rows) DONE(hipblasLtMatrixLayoutSetAttribute(layout, HIPBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order));
+  auto stride_of = [&](hipblasLtMatrixLayout_t layout, int64_t stride) {
+    int32_t batches = t.batches;
     DONE(hipblasLtMatrixLayoutSetAttribute(layout, HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches));
     DONE(hipblasLtMatrixLayoutSetAttribute(layout, HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                            sizeof stride));
   };
-  stride_of(la, stride_a, t.rows);
-  stride_of(lb, stride_b, false);
-  stride_of(lc, stride_c, false);
-  stride_of(ld, stride_d, t.rows);
+  stride_of(la, stride_a);
+  stride_of(lb, stride_b);
+  stride_of(lc, stride_c);
+  stride_of(ld, stride_d);
   hipblasLtMatmulPreference_t preference;
   hipblasLtMatmulHeuristicResult_t result;
   int found = 0;
@@ -111,41 +99,31 @@ template <typename In, typename Out> void product(const Case& t) {
                                              sizeof workspace));
   DONE(hipblasLtMatmulAlgoGetHeuristic(handle, desc, la, lb, lc, ld, preference, 1, &result, &found));
   EXPECT(found == 1 && result.workspaceSize <= workspace);
-  const float* scalar = t.device_scalars ? dscalars.data : scalars.data();
-  const float* alpha = t.vectors ? dalphas.data : scalar;
-  DONE(hipblasLtMatmul(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, dd.data, ld,
+  DONE(hipblasLtMatmul(handle, desc, &scalars[0], da.data, la, db.data, lb, &scalars[1], dc.data, lc, dd.data, ld,
                        &result.algo, nullptr, 0, nullptr));
-  DeviceArray<Out> again(before);
-  hipblaslt_ext::Gemm gemm(handle, desc, alpha, da.data, la, db.data, lb, scalar + 1, dc.data, lc, again.data, ld);
-  DONE(gemm.initialize(result.algo, nullptr));
-  DONE(gemm.run(nullptr));
   OK(hipDeviceSynchronize());
   DONE(hipblasLtMatmulPreferenceDestroy(preference));
   for (hipblasLtMatrixLayout_t layout : {la, lb, lc, ld}) DONE(hipblasLtMatrixLayoutDestroy(layout));
   DONE(hipblasLtMatmulDescDestroy(desc));
 
-  std::vector<Out> got = dd.host(), wanted = again.host();
-  EXPECT(!memcmp(got.data(), wanted.data(), got.size() * sizeof(Out)));
-  wanted = before;
+  std::vector<Out> got = dd.host(), wanted = before;
   for (int batch = 0; batch < t.batches; batch++)
     for (int i = 0; i < t.m; i++)
       for (int j = 0; j < t.n; j++) {
         double sum = 0;
         for (int p = 0; p < t.k; p++) {
           int r = na ? i : p, q = na ? p : i, u = nb ? p : j, v = nb ? j : p;
-          sum += double(float(a[batch * stride_a + (t.rows ? r * lda + q : r + q * lda)])) *
-                 double(float(b[batch * stride_b + u + v * ldb]));
+          sum += double(float(a[batch * stride_a + r + q * lda])) * double(float(b[batch * stride_b + u + v * ldb]));
         }
-        double x = (t.vectors ? alphas[i] * of_rows[i] * of_columns[j] : t.alpha) * sum * (t.scales ? 2 : 1);
+        double x = t.alpha * sum * (t.scales ? 2 : 1);
         if (t.beta != 0) x += t.beta * (t.scales ? 0.25 : 1) * float(c[batch * stride_c + i + j * ldc]);
         if (t.epilogue & HIPBLASLT_EPILOGUE_BIAS) x += bias[i];
         int activation = t.epilogue & ~HIPBLASLT_EPILOGUE_BIAS;
         if (activation == HIPBLASLT_EPILOGUE_RELU) x = x > 0 ? x : 0;
         if (activation == HIPBLASLT_EPILOGUE_GELU)
           x = x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-        if (activation == HIPBLASLT_EPILOGUE_SWISH_EXT) x = x / (1 + std::exp(-x));
         if (t.scales) x *= 2;
-        size_t at = batch * stride_d + (t.rows ? size_t(i) * ldd + j : i + size_t(j) * ldd);
+        size_t at = batch * stride_d + i + size_t(j) * ldd;
         if (sizeof(Out) == 1) {  // too large a number becomes the largest
           double largest = float(Out(1e30f));
           x = x > largest ? largest : x < -largest ? -largest : x;
@@ -289,7 +267,7 @@ void refused() {
   EXPECT(status(x) == HIPBLAS_STATUS_SUCCESS && found == 1);
   EXPECT(status(integers) == HIPBLAS_STATUS_NOT_SUPPORTED && found == 0);
   EXPECT(status(tall) == HIPBLAS_STATUS_INVALID_VALUE);
-  uint32_t epilogue = HIPBLASLT_EPILOGUE_DGELU;
+  uint32_t epilogue = 192;  // HIPBLASLT_EPILOGUE_DGELU
   DONE(hipblasLtMatmulDescSetAttribute(desc, HIPBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
   EXPECT(status(x) == HIPBLAS_STATUS_NOT_SUPPORTED);
   EXPECT(hipblasLtMatmulDescSetAttribute(desc, HIPBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 8) ==
@@ -303,10 +281,8 @@ int main() {
   product<__half, __half>({.m = 400, .n = 530, .k = 9, .op_a = T, .alpha = 0.5f, .beta = 2});
   product<__half, float>({.m = 13, .n = 6, .k = 257, .op_b = T, .epilogue = HIPBLASLT_EPILOGUE_RELU_BIAS});
   product<__hip_bfloat16, __hip_bfloat16>({.m = 20, .n = 17, .k = 64, .op_a = T, .op_b = T, .beta = -1, .batches = 3});
-  product<__hip_bfloat16, float>({.m = 9, .n = 31, .k = 12, .epilogue = HIPBLASLT_EPILOGUE_GELU_BIAS, .rows = true});
-  product<float, __half>({.m = 18, .n = 5, .k = 0, .beta = 1, .device_scalars = true});
-  product<__half, float>({.m = 21, .n = 10, .k = 33, .beta = 3, .vectors = true});
-  product<float, float>({.m = 6, .n = 16, .k = 40, .epilogue = HIPBLASLT_EPILOGUE_SWISH_EXT, .alpha = 0.1f});
+  product<__hip_bfloat16, float>({.m = 9, .n = 31, .k = 12, .epilogue = HIPBLASLT_EPILOGUE_GELU_BIAS});
+  product<float, __half>({.m = 18, .n = 5, .k = 0, .beta = 1});
   product<__hip_fp8_e4m3_fnuz, __hip_bfloat16>({.m = 33, .n = 14, .k = 128, .op_a = T, .scales = true});
   product<__hip_fp8_e5m2_fnuz, __half>({.m = 5, .n = 5, .k = 20});
   product<__hip_fp8_e4m3, __hip_fp8_e4m3>({.m = 16, .n = 16, .k = 64, .op_a = T, .scales = true});

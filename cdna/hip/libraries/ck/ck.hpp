@@ -6,13 +6,12 @@
 #include <hip/hip_fp16.h>
 #include <stdint.h>
 
-#define CK_BUFFER_RESOURCE_3RD_DWORD 0x00020000  // of a gfx9 resource: raw buffer, 32-bit elements
-
 namespace ck {
 
 using index_t = int32_t;
-using long_index_t = int64_t;
 
-enum struct InMemoryDataOperationEnum { Set, AtomicAdd, AtomicMax, Add };
+template <index_t... Is> struct Sequence {
+  static constexpr index_t mSize = sizeof...(Is);
+};
 
 }  // namespace ck

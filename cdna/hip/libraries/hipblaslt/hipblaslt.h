@@ -6,7 +6,6 @@
 #include <hip/hip_version.h>
 #include <hip/library_types.h>
 #include <hipblas-common/hipblas-common.h>
-#include <hipblaslt/hipblaslt-version.h>
 #include <stddef.h>
 #include <stdint.h>
 #if __HIP__ && defined(__cplusplus)
@@ -23,41 +22,12 @@ typedef enum {
   HIPBLASLT_EPILOGUE_RELU_BIAS = 6,
   HIPBLASLT_EPILOGUE_GELU = 32,
   HIPBLASLT_EPILOGUE_GELU_BIAS = 36,
-  HIPBLASLT_EPILOGUE_GELU_AUX = 160,
-  HIPBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
-  HIPBLASLT_EPILOGUE_DGELU = 192,
-  HIPBLASLT_EPILOGUE_DGELU_BGRAD = 208,
-  HIPBLASLT_EPILOGUE_BGRADA = 256,
-  HIPBLASLT_EPILOGUE_BGRADB = 512,
-  HIPBLASLT_EPILOGUE_SWISH_EXT = 65536,
-  HIPBLASLT_EPILOGUE_SWISH_BIAS_EXT = 65540,
 } hipblasLtEpilogue_t;
 
 typedef enum {
   HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 0,
   HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 1,
-  HIPBLASLT_MATRIX_LAYOUT_TYPE = 2,
-  HIPBLASLT_MATRIX_LAYOUT_ORDER = 3,
-  HIPBLASLT_MATRIX_LAYOUT_ROWS = 4,
-  HIPBLASLT_MATRIX_LAYOUT_COLS = 5,
-  HIPBLASLT_MATRIX_LAYOUT_LD = 6,
 } hipblasLtMatrixLayoutAttribute_t;
-
-typedef enum {
-  HIPBLASLT_POINTER_MODE_HOST = 0,
-  HIPBLASLT_POINTER_MODE_DEVICE = 1,
-  HIPBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST = 4,
-} hipblasLtPointerMode_t;
-
-typedef enum {
-  HIPBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 = 1,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 2,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F = 4,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F = 5,
-  HIPBLASLT_MATMUL_MATRIX_SCALE_END
-} hipblasLtMatmulMatrixScale_t;
 
 typedef enum {
   HIPBLASLT_MATMUL_DESC_TRANSA = 0,
@@ -69,30 +39,11 @@ typedef enum {
   HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER = 6,
   HIPBLASLT_MATMUL_DESC_C_SCALE_POINTER = 7,
   HIPBLASLT_MATMUL_DESC_D_SCALE_POINTER = 8,
-  HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER = 9,
-  HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 10,
-  HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 11,
-  HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE = 12,
-  HIPBLASLT_MATMUL_DESC_POINTER_MODE = 13,
-  HIPBLASLT_MATMUL_DESC_AMAX_D_POINTER = 14,
-  HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE = 22,
-  HIPBLASLT_MATMUL_DESC_A_SCALE_MODE = 31,
-  HIPBLASLT_MATMUL_DESC_B_SCALE_MODE = 32,
-  HIPBLASLT_MATMUL_DESC_COMPUTE_INPUT_TYPE_A_EXT = 100,
-  HIPBLASLT_MATMUL_DESC_COMPUTE_INPUT_TYPE_B_EXT,
-  HIPBLASLT_MATMUL_DESC_MAX,
 } hipblasLtMatmulDescAttributes_t;
 
 typedef enum {
-  HIPBLASLT_MATMUL_PREF_SEARCH_MODE = 0,
   HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
-  HIPBLASLT_MATMUL_PREF_MAX = 2,
 } hipblasLtMatmulPreferenceAttributes_t;
-
-typedef enum {
-  HIPBLASLT_ORDER_COL = 0,
-  HIPBLASLT_ORDER_ROW = 1,
-} hipblasLtOrder_t;
 
 #if __HIP__ && defined(__cplusplus)
 typedef float hipblasLtFloat;
@@ -139,31 +90,23 @@ extern "C" {
 #endif
 hipblasStatus_t hipblasLtCreate(hipblasLtHandle_t* handle);
 hipblasStatus_t hipblasLtDestroy(const hipblasLtHandle_t handle);
-hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t handle, int* version);
 
 hipblasStatus_t hipblasLtMatrixLayoutCreate(hipblasLtMatrixLayout_t* layout, hipDataType type, uint64_t rows,
                                             uint64_t cols, int64_t ld);
 hipblasStatus_t hipblasLtMatrixLayoutDestroy(const hipblasLtMatrixLayout_t layout);
 hipblasStatus_t hipblasLtMatrixLayoutSetAttribute(hipblasLtMatrixLayout_t layout, hipblasLtMatrixLayoutAttribute_t attr,
                                                   const void* buf, size_t bytes);
-hipblasStatus_t hipblasLtMatrixLayoutGetAttribute(hipblasLtMatrixLayout_t layout, hipblasLtMatrixLayoutAttribute_t attr,
-                                                  void* buf, size_t bytes, size_t* written);
 
 hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t* desc, hipblasComputeType_t compute, hipDataType scale);
 hipblasStatus_t hipblasLtMatmulDescDestroy(const hipblasLtMatmulDesc_t desc);
 hipblasStatus_t hipblasLtMatmulDescSetAttribute(hipblasLtMatmulDesc_t desc, hipblasLtMatmulDescAttributes_t attr,
                                                 const void* buf, size_t bytes);
-hipblasStatus_t hipblasLtMatmulDescGetAttribute(hipblasLtMatmulDesc_t desc, hipblasLtMatmulDescAttributes_t attr,
-                                                void* buf, size_t bytes, size_t* written);
 
 hipblasStatus_t hipblasLtMatmulPreferenceCreate(hipblasLtMatmulPreference_t* preference);
 hipblasStatus_t hipblasLtMatmulPreferenceDestroy(const hipblasLtMatmulPreference_t preference);
 hipblasStatus_t hipblasLtMatmulPreferenceSetAttribute(hipblasLtMatmulPreference_t preference,
                                                       hipblasLtMatmulPreferenceAttributes_t attr, const void* buf,
                                                       size_t bytes);
-hipblasStatus_t hipblasLtMatmulPreferenceGetAttribute(hipblasLtMatmulPreference_t preference,
-                                                      hipblasLtMatmulPreferenceAttributes_t attr, void* buf,
-                                                      size_t bytes, size_t* written);
 
 hipblasStatus_t hipblasLtMatmulAlgoGetHeuristic(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t desc,
                                                 hipblasLtMatrixLayout_t a, hipblasLtMatrixLayout_t b,

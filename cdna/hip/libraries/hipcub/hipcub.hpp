@@ -1,7 +1,6 @@
 // All of what is here of hipCUB.
 #pragma once
 
-#include <hipcub/block/block_exchange.hpp>
 #include <hipcub/block/block_load.hpp>
 #include <hipcub/block/block_radix_sort.hpp>
 #include <hipcub/block/block_reduce.hpp>

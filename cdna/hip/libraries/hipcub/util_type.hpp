@@ -30,20 +30,6 @@ struct DoubleBuffer {
   __host__ __device__ T* Alternate() { return d_buffers[selector ^ 1]; }
 };
 
-template <int N> using Int2Type = std::integral_constant<int, N>;
-template <int N> struct PowerOfTwo {
-  static constexpr bool VALUE = (N & (N - 1)) == 0;
-};
-template <int N> struct Log2 {
-  static constexpr int VALUE = N <= 1 ? 0 : 1 + Log2<(N + 1) / 2>::VALUE;
-};
-template <> struct Log2<1> {
-  static constexpr int VALUE = 0;
-};
-template <> struct Log2<0> {
-  static constexpr int VALUE = 0;
-};
-
 // Shared memory for a T, which is not constructed.
 template <typename T>
 struct Uninitialized {
@@ -141,11 +127,5 @@ struct Traits {
   __host__ __device__ static T Lowest() { return cdna::lowest<T>(); }
 };
 template <typename T> using NumericTraits = Traits<T>;
-
-__device__ inline unsigned LaneId() { return __lane_id(); }
-__device__ inline unsigned WarpId() {
-  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / cdna::WAVE;
-}
-__device__ inline int RowMajorTid(int x, int y, int) { return threadIdx.x + x * (threadIdx.y + y * threadIdx.z); }
 
 }  // namespace hipcub

@@ -82,64 +82,15 @@ __device__ inline void store(V value, int32x4_t resource, index_t lane_offset, i
 
 }  // namespace cdna
 
-template <typename T> __device__ inline int32x4_t make_wave_buffer_resource(T* base, index_t elements) {
-  uint64_t address = reinterpret_cast<uint64_t>(base);
-  int32x4_t resource = {int32_t(address), int32_t(address >> 32), int32_t(elements * sizeof(T)),
-                        CK_BUFFER_RESOURCE_3RD_DWORD};
-  return resource;
-}
-template <typename T> __device__ inline int32x4_t make_wave_buffer_resource_with_default_range(T* base) {
-  int32x4_t resource = make_wave_buffer_resource(base, 0);
-  resource[2] = -1;
-  return resource;
-}
-
-template <index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline typename vector_type<int8_t, N>::type amd_buffer_load_impl_raw(int32x4_t resource,
-                                                                                 index_t lane_offset,
-                                                                                 index_t wave_offset) {
-  return cdna::load<typename vector_type<int8_t, N>::type, coherence>(resource, lane_offset, wave_offset);
-}
 template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
 __device__ inline typename vector_type<T, N>::type amd_buffer_load_impl(int32x4_t resource, index_t lane_offset,
                                                                         index_t wave_offset) {
   return cdna::load<typename vector_type<T, N>::type, coherence>(resource, lane_offset, wave_offset);
 }
-template <index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline void amd_buffer_store_impl_raw(typename vector_type<int8_t, N>::type value, int32x4_t resource,
-                                                 index_t lane_offset, index_t wave_offset) {
-  cdna::store<typename vector_type<int8_t, N>::type, coherence>(value, resource, lane_offset, wave_offset);
-}
 template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
 __device__ inline void amd_buffer_store_impl(typename vector_type<T, N>::type value, int32x4_t resource,
                                              index_t lane_offset, index_t wave_offset) {
   cdna::store<typename vector_type<T, N>::type, coherence>(value, resource, lane_offset, wave_offset);
-}
-
-// From here on T may be a vector itself, N counts such, and offsets and sizes count elements of T. What is not valid
-// is moved beyond any resource.
-template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline typename vector_type_maker<T, N>::type::type amd_buffer_load_invalid_element_return_zero(
-    const T* base, index_t lane_element, bool valid, index_t elements) {
-  using V = typename vector_type_maker<T, N>::type::type;
-  index_t invalid = valid ? 0 : 0x80000000;
-  return cdna::load<V, coherence>(make_wave_buffer_resource(base, elements),
-                                  index_t(lane_element * sizeof(T)) + invalid, 0);
-}
-template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline typename vector_type_maker<T, N>::type::type amd_buffer_load_invalid_element_return_customized_value(
-    const T* base, index_t lane_element, bool valid, index_t elements, T otherwise) {
-  using V = typename vector_type_maker<T, N>::type::type;
-  V value = cdna::load<V, coherence>(make_wave_buffer_resource(base, elements), index_t(lane_element * sizeof(T)), 0);
-  return valid ? value : V(otherwise);
-}
-template <typename T, index_t N, AmdBufferCoherenceEnum coherence = AmdBufferCoherenceEnum::DefaultCoherence>
-__device__ inline void amd_buffer_store(typename vector_type_maker<T, N>::type::type value, T* base,
-                                        index_t lane_element, bool valid, index_t elements) {
-  using V = typename vector_type_maker<T, N>::type::type;
-  index_t invalid = valid ? 0 : 0x80000000;
-  cdna::store<V, coherence>(value, make_wave_buffer_resource(base, elements),
-                            index_t(lane_element * sizeof(T)) + invalid, 0);
 }
 
 }  // namespace ck

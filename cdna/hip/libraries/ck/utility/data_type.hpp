@@ -2,8 +2,6 @@
 #pragma once
 
 #include <ck/ck.hpp>
-#include <ck/utility/integral_constant.hpp>
-#include <ck/utility/sequence.hpp>
 
 namespace ck {
 
@@ -20,62 +18,13 @@ template <typename T, index_t N> struct scalar_type<T __attribute__((ext_vector_
   static constexpr index_t vector_size = N;
 };
 
-// N values of X, addressed by numbers that are types.
-template <typename X, index_t N>
-struct StaticallyIndexedArray {
-  X data[N];
-  __host__ __device__ static constexpr index_t Size() { return N; }
-  template <index_t I> __host__ __device__ constexpr const X& At(Number<I>) const {
-    static_assert(I >= 0 && I < N, "beyond the array");
-    return data[I];
-  }
-  template <index_t I> __host__ __device__ constexpr X& At(Number<I>) {
-    static_assert(I >= 0 && I < N, "beyond the array");
-    return data[I];
-  }
-  template <index_t I> __host__ __device__ constexpr const X& operator[](Number<I> i) const { return At(i); }
-  template <index_t I> __host__ __device__ constexpr X& operator()(Number<I> i) { return At(i); }
-} __attribute__((may_alias));
-
-// `type`: T itself for one, else the compiler's vector. AsType<X>(): the same bytes as an array of X.
-template <typename T, index_t N>
-struct vector_type {
+// `type`: T itself for one, else the compiler's vector.
+template <typename T, index_t N> struct vector_type {
   using type = T __attribute__((ext_vector_type(N)));
-  type data_;
-
-  __host__ __device__ constexpr vector_type() : data_{} {}
-  __host__ __device__ constexpr vector_type(type value) : data_(value) {}
-  template <typename X> using Array = StaticallyIndexedArray<X, index_t(sizeof(T) * N / sizeof(X))>;
-  template <typename X> __host__ __device__ auto& AsType() { return reinterpret_cast<Array<X>&>(data_); }
-  template <typename X> __host__ __device__ const auto& AsType() const {
-    return reinterpret_cast<const Array<X>&>(data_);
-  }
 };
-template <typename T>
-struct vector_type<T, 1> {
+template <typename T> struct vector_type<T, 1> {
   using type = T;
-  type data_;
-
-  __host__ __device__ constexpr vector_type() : data_{} {}
-  __host__ __device__ constexpr vector_type(type value) : data_(value) {}
-  template <typename X> __host__ __device__ auto& AsType() {
-    return reinterpret_cast<StaticallyIndexedArray<X, 1>&>(data_);
-  }
-  template <typename X> __host__ __device__ const auto& AsType() const {
-    return reinterpret_cast<const StaticallyIndexedArray<X, 1>&>(data_);
-  }
 };
-
-// A vector of N of T, which may be a vector itself.
-template <typename T, index_t N>
-struct vector_type_maker {
-  using type = vector_type<typename scalar_type<T>::type, N * scalar_type<T>::vector_size>;
-};
-template <typename T, index_t N> using vector_type_maker_t = typename vector_type_maker<T, N>::type;
-template <typename T, index_t N>
-__host__ __device__ constexpr auto make_vector_type(Number<N>) {
-  return vector_type_maker_t<T, N>{};
-}
 
 #define CDNA_CK_VECTORS(T, name)                        \
   using name##2_t = typename vector_type<T, 2>::type;   \

@@ -12,22 +12,18 @@
 
 struct hipblasLtMatrixLayoutOpaque_t {
   hipDataType type;
-  int order, batches;
+  int batches;
   uint64_t rows, columns;
   int64_t ld, batch_stride;
 };
 struct hipblasLtMatmulDescOpaque_t {
   hipblasComputeType_t compute;
   hipDataType scale, bias_type;
-  int32_t op_a, op_b, pointer_mode, scale_a_mode, scale_b_mode;
+  int32_t op_a, op_b;
   uint32_t epilogue;
   void *bias, *scale_a, *scale_b, *scale_c, *scale_d;
-  void *aux, *scale_aux, *amax_d;  // told, and refused
-  int64_t aux_ld, aux_stride;
-  hipDataType aux_type;
 };
 struct hipblasLtMatmulPreferenceOpaque_t {
-  uint32_t search_mode;
   uint64_t max_workspace_bytes;
 };
 
@@ -53,12 +49,6 @@ static hipblasStatus_t set(Attribute a, const void* from, size_t bytes) {
   memcpy(a.at, from, bytes);
   return HIPBLAS_STATUS_SUCCESS;
 }
-static hipblasStatus_t get(Attribute a, void* to, size_t bytes, size_t* written) {
-  if (!a.at || (bytes ? !to || bytes < a.bytes : !written)) return HIPBLAS_STATUS_INVALID_VALUE;
-  if (written) *written = a.bytes;
-  if (bytes) memcpy(to, a.at, a.bytes);
-  return HIPBLAS_STATUS_SUCCESS;
-}
 
 template <class T> static Attribute of(T& member) { return {&member, sizeof(T)}; }
 static Attribute attribute_of(hipblasLtMatrixLayoutOpaque_t* x, int which) {
@@ -66,11 +56,6 @@ static Attribute attribute_of(hipblasLtMatrixLayoutOpaque_t* x, int which) {
   switch (which) {
     case HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return of(x->batches);
     case HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return of(x->batch_stride);
-    case HIPBLASLT_MATRIX_LAYOUT_TYPE: return of(x->type);
-    case HIPBLASLT_MATRIX_LAYOUT_ORDER: return of(x->order);
-    case HIPBLASLT_MATRIX_LAYOUT_ROWS: return of(x->rows);
-    case HIPBLASLT_MATRIX_LAYOUT_COLS: return of(x->columns);
-    case HIPBLASLT_MATRIX_LAYOUT_LD: return of(x->ld);
     default: return {nullptr, 0};
   }
 }
@@ -86,22 +71,12 @@ static Attribute attribute_of(hipblasLtMatmulDescOpaque_t* x, int which) {
     case HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER: return of(x->scale_b);
     case HIPBLASLT_MATMUL_DESC_C_SCALE_POINTER: return of(x->scale_c);
     case HIPBLASLT_MATMUL_DESC_D_SCALE_POINTER: return of(x->scale_d);
-    case HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER: return of(x->scale_aux);
-    case HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return of(x->aux);
-    case HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return of(x->aux_ld);
-    case HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE: return of(x->aux_stride);
-    case HIPBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE: return of(x->aux_type);
-    case HIPBLASLT_MATMUL_DESC_POINTER_MODE: return of(x->pointer_mode);
-    case HIPBLASLT_MATMUL_DESC_AMAX_D_POINTER: return of(x->amax_d);
-    case HIPBLASLT_MATMUL_DESC_A_SCALE_MODE: return of(x->scale_a_mode);
-    case HIPBLASLT_MATMUL_DESC_B_SCALE_MODE: return of(x->scale_b_mode);
     default: return {nullptr, 0};
   }
 }
 static Attribute attribute_of(hipblasLtMatmulPreferenceOpaque_t* x, int which) {
   if (!x) return {nullptr, 0};
   switch (which) {
-    case HIPBLASLT_MATMUL_PREF_SEARCH_MODE: return of(x->search_mode);
     case HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return of(x->max_workspace_bytes);
     default: return {nullptr, 0};
   }
@@ -109,19 +84,15 @@ static Attribute attribute_of(hipblasLtMatmulPreferenceOpaque_t* x, int which) {
 
 // --- what is computed -----------------------------------------------------------------------------
 
-static hipblasStatus_t matrix(const char* name, const hipblasLtMatrixLayoutOpaque_t* x, const void* data, Matrix& out) {
+static hipblasStatus_t matrix(const char* name, const hipblasLtMatrixLayoutOpaque_t* x, int32_t op, Matrix& out) {
   if (!x) return refused(HIPBLAS_STATUS_INVALID_VALUE, "%s has no layout", name);
   if (!bytes_of(x->type))
     return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
                    "%s is of hipDataType %d: computed here are R_32F, R_16F, R_16BF and R_8F", name, x->type);
-  if (x->order != HIPBLASLT_ORDER_COL && x->order != HIPBLASLT_ORDER_ROW)
-    return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "%s is of hipblasLtOrder_t %d: known here are COL and ROW", name,
-                   x->order);
-  bool columns = x->order == HIPBLASLT_ORDER_COL;
-  if (x->ld < (int64_t)(columns ? x->rows : x->columns))
+  if (x->ld < (int64_t)x->rows)
     return refused(HIPBLAS_STATUS_INVALID_VALUE, "%s has %llu rows, %llu columns and a leading dimension of %lld", name,
                    (unsigned long long)x->rows, (unsigned long long)x->columns, (long long)x->ld);
-  out = {(char*)data, x->type, columns ? 1 : x->ld, columns ? x->ld : 1, x->batch_stride};
+  out = {nullptr, x->type, (int64_t)x->rows, (int64_t)x->columns, x->ld, x->batch_stride, op != HIPBLAS_OP_N};
   return HIPBLAS_STATUS_SUCCESS;
 }
 
@@ -131,10 +102,10 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
                             const hipblasLtMatrixLayoutOpaque_t* d, Matmul& out) {
   memset(&out, 0, sizeof out);
   if (!desc) return refused(HIPBLAS_STATUS_INVALID_VALUE, "there is no hipblasLtMatmulDesc_t");
-  hipblasStatus_t status = matrix("A", a, nullptr, out.a);
-  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("B", b, nullptr, out.b);
-  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("C", c, nullptr, out.c);
-  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("D", d, nullptr, out.d);
+  hipblasStatus_t status = matrix("A", a, desc->op_a, out.a);
+  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("B", b, desc->op_b, out.b);
+  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("C", c, HIPBLAS_OP_N, out.c);
+  if (status == HIPBLAS_STATUS_SUCCESS) status = matrix("D", d, HIPBLAS_OP_N, out.d);
   if (status != HIPBLAS_STATUS_SUCCESS) return status;
   int compute = desc->compute;
   bool in_fp32 = (compute >= HIPBLAS_COMPUTE_32F && compute <= HIPBLAS_COMPUTE_32F_FAST_TF32) || compute >= 100;
@@ -143,14 +114,7 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
                    "hipblasComputeType_t %d with scales of hipDataType %d: computed here "
                    "is HIPBLAS_COMPUTE_32F with HIP_R_32F",
                    compute, desc->scale);
-  bool transposed_a = desc->op_a != HIPBLAS_OP_N, transposed_b = desc->op_b != HIPBLAS_OP_N;
-  auto transpose = [](Matrix& x) {
-    int64_t rows = x.row_stride;
-    x.row_stride = x.column_stride;
-    x.column_stride = rows;
-  };
-  if (transposed_a) transpose(out.a);
-  if (transposed_b) transpose(out.b);
+  bool transposed_a = out.a.transposed, transposed_b = out.b.transposed;
   out.m = d->rows, out.n = d->columns, out.batches = d->batches;
   out.k = transposed_a ? a->rows : a->columns;
   uint64_t rows_a = transposed_a ? a->columns : a->rows, rows_b = transposed_b ? b->columns : b->rows;
@@ -171,38 +135,25 @@ static hipblasStatus_t plan(const hipblasLtMatmulDescOpaque_t* desc, const hipbl
     case HIPBLASLT_EPILOGUE_RELU_BIAS: out.activation = RELU; break;
     case HIPBLASLT_EPILOGUE_GELU:
     case HIPBLASLT_EPILOGUE_GELU_BIAS: out.activation = GELU; break;
-    case HIPBLASLT_EPILOGUE_SWISH_EXT:
-    case HIPBLASLT_EPILOGUE_SWISH_BIAS_EXT: out.activation = SWISH; break;
     default:
       return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
-                     "hipblasLtEpilogue_t %u: computed here are the default one, BIAS, "
-                     "RELU, GELU and SWISH",
-                     desc->epilogue);
+                     "hipblasLtEpilogue_t %u: computed here are the default one, BIAS, RELU and GELU", desc->epilogue);
   }
-  if (desc->amax_d) return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "HIPBLASLT_MATMUL_DESC_AMAX_D_POINTER is not there");
   if (desc->epilogue & HIPBLASLT_EPILOGUE_BIAS) {
     out.bias = (const char*)desc->bias;
     out.bias_type = desc->bias_type == HIPBLASLT_DATATYPE_INVALID ? d->type : desc->bias_type;
     if (!bytes_of(out.bias_type))
       return refused(HIPBLAS_STATUS_NOT_SUPPORTED, "the bias is of hipDataType %d", out.bias_type);
   }
-  for (int mode : {desc->scale_a_mode, desc->scale_b_mode})
-    if (mode != HIPBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F && mode != HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
-      return refused(HIPBLAS_STATUS_NOT_SUPPORTED,
-                     "hipblasLtMatmulMatrixScale_t %d: known here are SCALAR_32F and "
-                     "OUTER_VEC_32F",
-                     mode);
   out.scale_a = (const float*)desc->scale_a, out.scale_b = (const float*)desc->scale_b;
   out.scale_c = (const float*)desc->scale_c, out.scale_d = (const float*)desc->scale_d;
-  out.scale_a_of_rows = out.scale_a && desc->scale_a_mode == HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-  out.scale_b_of_columns = out.scale_b && desc->scale_b_mode == HIPBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
   return HIPBLAS_STATUS_SUCCESS;
 }
 
 // A matrix of which a part is beyond the end of what hipMalloc gave would fault on a card.
-static bool within_memory(const char* name, const Matrix& x, int64_t rows, int64_t columns, int64_t batches) {
-  if (rows <= 0 || columns <= 0 || batches <= 0) return true;
-  int64_t last = (batches - 1) * x.batch_stride + (rows - 1) * x.row_stride + (columns - 1) * x.column_stride;
+static bool within_memory(const char* name, const Matrix& x, int64_t batches) {
+  if (x.rows <= 0 || x.columns <= 0 || batches <= 0) return true;
+  int64_t last = (batches - 1) * x.batch_stride + x.rows - 1 + (x.columns - 1) * x.ld;
   size_t bytes = (last + 1) * bytes_of(x.type), there = 0;
   hipDeviceptr_t base = nullptr;
   bool well_before = hipPeekAtLastError() == hipSuccess;
@@ -246,12 +197,6 @@ hipblasStatus_t hipblasLtDestroy(const hipblasLtHandle_t handle) {
   free(handle);
   return hipDeviceSynchronize() == hipSuccess ? HIPBLAS_STATUS_SUCCESS : HIPBLAS_STATUS_EXECUTION_FAILED;
 }
-hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t, int* version) {
-  if (!version) return HIPBLAS_STATUS_INVALID_VALUE;
-  *version = HIPBLASLT_VERSION_MAJOR * 100000 + HIPBLASLT_VERSION_MINOR * 100 + HIPBLASLT_VERSION_PATCH;
-  return HIPBLAS_STATUS_SUCCESS;
-}
-
 #define ATTRIBUTES(Kind, Which)                                                                                       \
   hipblasStatus_t hipblasLt##Kind##Destroy(const hipblasLt##Kind##_t x) {                                             \
     free(x);                                                                                                          \
@@ -259,10 +204,6 @@ hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t, int* version) {
   }                                                                                                                   \
   hipblasStatus_t hipblasLt##Kind##SetAttribute(hipblasLt##Kind##_t x, Which which, const void* from, size_t bytes) { \
     return set(attribute_of(x, which), from, bytes);                                                                  \
-  }                                                                                                                   \
-  hipblasStatus_t hipblasLt##Kind##GetAttribute(hipblasLt##Kind##_t x, Which which, void* to, size_t bytes,           \
-                                                size_t* written) {                                                    \
-    return get(attribute_of(x, which), to, bytes, written);                                                           \
   }
 ATTRIBUTES(MatrixLayout, hipblasLtMatrixLayoutAttribute_t)
 ATTRIBUTES(MatmulDesc, hipblasLtMatmulDescAttributes_t)
@@ -283,7 +224,7 @@ hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t* out, hipblasCom
   *out = (hipblasLtMatmulDesc_t)calloc(1, sizeof **out);
   (*out)->compute = compute;
   (*out)->scale = scale;
-  (*out)->bias_type = (*out)->aux_type = HIPBLASLT_DATATYPE_INVALID;
+  (*out)->bias_type = HIPBLASLT_DATATYPE_INVALID;
   (*out)->op_a = (*out)->op_b = HIPBLAS_OP_N;
   (*out)->epilogue = HIPBLASLT_EPILOGUE_DEFAULT;
   return HIPBLAS_STATUS_SUCCESS;
@@ -317,23 +258,16 @@ hipblasStatus_t hipblasLtMatmul(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t 
   Matmul call;
   hipblasStatus_t status = plan(desc, layout_a, layout_b, layout_c, layout_d, call);
   if (status != HIPBLAS_STATUS_SUCCESS) return status;
-  bool on_device = desc->pointer_mode != HIPBLASLT_POINTER_MODE_HOST;
   if (!alpha || !beta) return refused(HIPBLAS_STATUS_INVALID_VALUE, "alpha or beta is null");
-  call.alpha = on_device ? 1 : *(const float*)alpha;
-  call.alpha_pointer = on_device ? (const float*)alpha : nullptr;
-  call.alpha_of_rows = desc->pointer_mode == HIPBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
-  bool beta_on_device = on_device && !call.alpha_of_rows;
-  call.beta = beta_on_device ? 0 : *(const float*)beta;
-  call.beta_pointer = beta_on_device ? (const float*)beta : nullptr;
+  call.alpha = *(const float*)alpha;
+  call.beta = *(const float*)beta;
   call.a.data = (char*)a, call.b.data = (char*)b, call.c.data = (char*)c, call.d.data = (char*)d;
-  bool some = call.m > 0 && call.n > 0 && call.batches > 0, wants_c = beta_on_device || call.beta != 0;
+  bool some = call.m > 0 && call.n > 0 && call.batches > 0, wants_c = call.beta != 0;
   if (!some) return HIPBLAS_STATUS_SUCCESS;
   if ((call.k > 0 && (!a || !b)) || !d || (wants_c && !c))
     return refused(HIPBLAS_STATUS_INVALID_VALUE, "%s is null", !d ? "D" : !a ? "A" : !b ? "B" : "C");
-  if (!within_memory("A", call.a, call.m, call.k, call.batches) ||
-      !within_memory("B", call.b, call.k, call.n, call.batches) ||
-      (wants_c && !within_memory("C", call.c, call.m, call.n, call.batches)) ||
-      !within_memory("D", call.d, call.m, call.n, call.batches))
+  if (!within_memory("A", call.a, call.batches) || !within_memory("B", call.b, call.batches) ||
+      (wants_c && !within_memory("C", call.c, call.batches)) || !within_memory("D", call.d, call.batches))
     return HIPBLAS_STATUS_INVALID_VALUE;
   if (recorder && recorder(call.m, call.n, call.k, call.batches, bytes_of(call.a.type))) return HIPBLAS_STATUS_SUCCESS;
   hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;

@@ -30,72 +30,53 @@ static float activated(Activation f, float x) {
       float y = 0.7978845608f * (x + 0.044715f * x * x * x);
       return x - x / (exponential(2 * y) + 1);
     }
-    case SWISH: return x / (1 + exponential(-x));
     default: return x;
   }
 }
 
 static float scalar(const float* p) { return p ? *p : 1.0f; }
 
-// D of one matrix of the batch. sums: [n][m]; lines: two of the longer side of D; bias: [m] or null.
+static char* column_of(const Matrix& x, int64_t batch, int64_t column) {
+  return x.data + (batch * x.batch_stride + column * x.ld) * bytes_of(x.type);
+}
+
+// D of one matrix of the batch. sums: [n][m]; lines: two columns of D; bias: [m] or null.
 static void finish(const Matmul& g, int64_t batch, const float* sums, const float* bias, float* lines) {
-  float alpha = g.alpha_of_rows ? 1 : g.alpha_pointer ? *g.alpha_pointer : g.alpha;
-  float beta = (g.beta_pointer ? *g.beta_pointer : g.beta) * scalar(g.scale_c), scale_d = scalar(g.scale_d);
-  if (!g.scale_a_of_rows) alpha *= scalar(g.scale_a);
-  if (!g.scale_b_of_columns) alpha *= scalar(g.scale_b);
-  bool by_columns = g.d.row_stride == 1;  // along what lies side by side in D
-  int64_t count = by_columns ? g.n : g.m, n = by_columns ? g.m : g.n;
-  float *line = lines, *before = lines + n;
-  for (int64_t j = 0; j < count; j++) {
-    auto at = [&](const Matrix& x) {
-      return x.data + (batch * x.batch_stride + j * (by_columns ? x.column_stride : x.row_stride)) * bytes_of(x.type);
-    };
-    auto along = [&](const Matrix& x) { return by_columns ? x.row_stride : x.column_stride; };
-    if (beta != 0) to_floats(g.c.type, at(g.c), along(g.c), n, before);
-    for (int64_t i = 0; i < n; i++) {
-      int64_t row = by_columns ? i : j, column = by_columns ? j : i;
-      float x = sums[row + column * g.m] * alpha;
-      if (g.alpha_of_rows) x *= g.alpha_pointer[row];
-      if (g.scale_a_of_rows) x *= g.scale_a[row];
-      if (g.scale_b_of_columns) x *= g.scale_b[column];
+  float alpha = g.alpha * scalar(g.scale_a) * scalar(g.scale_b), beta = g.beta * scalar(g.scale_c);
+  float scale_d = scalar(g.scale_d), *line = lines, *before = lines + g.m;
+  for (int64_t j = 0; j < g.n; j++) {
+    if (beta != 0) to_floats(g.c.type, column_of(g.c, batch, j), g.m, before);
+    for (int64_t i = 0; i < g.m; i++) {
+      float x = sums[i + j * g.m] * alpha;
       if (beta != 0) x += beta * before[i];
-      if (bias) x += bias[row];
+      if (bias) x += bias[i];
       line[i] = scale_d * activated(g.activation, x);
     }
-    from_floats(g.d.type, line, n, at(g.d), along(g.d));
+    from_floats(g.d.type, line, g.m, column_of(g.d, batch, j));
   }
 }
 
-// A matrix of the batch as floats, densely: its columns if they lie side by side in memory, else its rows.
-struct Dense {
-  float* data;
-  int64_t ld;
-  int op;
-};
-static Dense dense(const Matrix& x, int64_t batch, int64_t rows, int64_t columns) {
-  bool by_columns = x.row_stride == 1;
-  int64_t n = by_columns ? rows : columns, count = by_columns ? columns : rows;
-  float* data = (float*)malloc(rows * columns * sizeof(float));
-  for (int64_t j = 0; j < count; j++) {
-    int64_t at = batch * x.batch_stride + j * (by_columns ? x.column_stride : x.row_stride);
-    to_floats(x.type, x.data + at * bytes_of(x.type), by_columns ? x.row_stride : x.column_stride, n, data + j * n);
-  }
-  return {data, n, by_columns ? NOT_TRANSPOSED : TRANSPOSED};
+// An operand of the batch as floats, its columns without gaps.
+static float* dense(const Matrix& x, int64_t batch) {
+  float* data = (float*)malloc(x.rows * x.columns * sizeof(float));
+  for (int64_t j = 0; j < x.columns; j++) to_floats(x.type, column_of(x, batch, j), x.rows, data + j * x.rows);
+  return data;
 }
 
 void multiply(const Matmul& g) {
   if (g.m <= 0 || g.n <= 0 || g.batches <= 0) return;
-  bool without_product = g.k <= 0 || (!g.alpha_of_rows && (g.alpha_pointer ? *g.alpha_pointer : g.alpha) == 0);
+  bool with_product = g.k > 0 && g.alpha != 0;
   float* sums = (float*)calloc(g.m * g.n, sizeof(float));
-  float* lines = (float*)malloc(2 * (g.m > g.n ? g.m : g.n) * sizeof(float));
+  float* lines = (float*)malloc(2 * g.m * sizeof(float));
   float* bias = g.bias ? (float*)malloc(g.m * sizeof(float)) : nullptr;
-  if (bias) to_floats(g.bias_type, g.bias, 1, g.m, bias);
+  if (bias) to_floats(g.bias_type, g.bias, g.m, bias);
   for (int64_t batch = 0; batch < g.batches; batch++) {
-    if (!without_product) {
-      Dense a = dense(g.a, batch, g.m, g.k), b = dense(g.b, batch, g.k, g.n);
-      sgemm(COLUMN_MAJOR, a.op, b.op, g.m, g.n, g.k, 1, a.data, a.ld, b.data, b.ld, 0, sums, g.m);
-      free(a.data);
-      free(b.data);
+    if (with_product) {
+      float *a = dense(g.a, batch), *b = dense(g.b, batch);
+      auto op = [](const Matrix& x) { return x.transposed ? TRANSPOSED : NOT_TRANSPOSED; };
+      sgemm(COLUMN_MAJOR, op(g.a), op(g.b), g.m, g.n, g.k, 1, a, g.a.rows, b, g.b.rows, 0, sums, g.m);
+      free(a);
+      free(b);
     }
     finish(g, batch, sums, bias, lines);
   }

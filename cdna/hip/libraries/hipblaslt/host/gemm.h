@@ -5,24 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct Matrix {  // strides in elements
+struct Matrix {  // column by column; strides in elements
   char* data;
   hipDataType type;
-  int64_t row_stride, column_stride, batch_stride;
+  int64_t rows, columns, ld, batch_stride;
+  bool transposed;  // an operand: what is multiplied is its transpose
 };
 
-enum Activation { NO_ACTIVATION, RELU, GELU, SWISH };
+enum Activation { NO_ACTIVATION, RELU, GELU };
 
 // D [m][n] = scale_d * f(alpha * scale_a * scale_b * (A [m][k] B [k][n]) + beta * scale_c * C [m][n] + bias [m]),
-// for each matrix of the batch. Scales and vectors are in device memory and read when it runs; null: 1.
+// for each matrix of the batch. Scales are in device memory and read when it runs; null: 1.
 struct Matmul {
   int64_t m, n, k, batches;
   Matrix a, b, c, d;
   float alpha, beta;
-  const float *alpha_pointer, *beta_pointer;  // instead of alpha and beta
-  bool alpha_of_rows;                         // alpha_pointer: [m]
   const float *scale_a, *scale_b, *scale_c, *scale_d;
-  bool scale_a_of_rows, scale_b_of_columns;  // scale_a: [m], scale_b: [n]
   const char* bias;
   hipDataType bias_type;
   Activation activation;

@@ -92,46 +92,40 @@ size_t bytes_of(hipDataType type) {
 }
 
 template <class T, class Convert>
-static void each(const char* from, int64_t stride, int64_t n, float* to, Convert convert) {
-  const T* x = (const T*)from;
-  if (stride == 1)
-    for (int64_t i = 0; i < n; i++) to[i] = convert(x[i]);
-  else
-    for (int64_t i = 0; i < n; i++) to[i] = convert(x[i * stride]);
+static void each(const char* from, int64_t n, float* to, Convert convert) {
+  for (int64_t i = 0; i < n; i++) to[i] = convert(((const T*)from)[i]);
 }
 
-void to_floats(hipDataType type, const char* from, int64_t stride, int64_t n, float* to) {
+void to_floats(hipDataType type, const char* from, int64_t n, float* to) {
   switch ((int)type) {
-    case HIP_R_32F: return each<float>(from, stride, n, to, [](float x) { return x; });
-    case HIP_R_16F: return each<_Float16>(from, stride, n, to, [](_Float16 x) { return (float)x; });
-    case HIP_R_16BF:
-      return each<uint16_t>(from, stride, n, to, [](uint16_t x) { return from_bits((uint32_t)x << 16); });
+    case HIP_R_32F: return each<float>(from, n, to, [](float x) { return x; });
+    case HIP_R_16F: return each<_Float16>(from, n, to, [](_Float16 x) { return (float)x; });
+    case HIP_R_16BF: return each<uint16_t>(from, n, to, [](uint16_t x) { return from_bits((uint32_t)x << 16); });
     default: {
       const float* values = values_of(*form_of(type));
-      return each<uint8_t>(from, stride, n, to, [=](uint8_t x) { return values[x]; });
+      return each<uint8_t>(from, n, to, [=](uint8_t x) { return values[x]; });
     }
   }
 }
 
 template <class T, class Convert>
-static void each_back(const float* from, int64_t n, char* to, int64_t stride, Convert convert) {
-  T* x = (T*)to;
-  for (int64_t i = 0; i < n; i++) x[i * stride] = convert(from[i]);
+static void each_back(const float* from, int64_t n, char* to, Convert convert) {
+  for (int64_t i = 0; i < n; i++) ((T*)to)[i] = convert(from[i]);
 }
 
-void from_floats(hipDataType type, const float* from, int64_t n, char* to, int64_t stride) {
+void from_floats(hipDataType type, const float* from, int64_t n, char* to) {
   switch ((int)type) {
-    case HIP_R_32F: return each_back<float>(from, n, to, stride, [](float x) { return x; });
-    case HIP_R_16F: return each_back<_Float16>(from, n, to, stride, [](float x) { return (_Float16)x; });
+    case HIP_R_32F: return each_back<float>(from, n, to, [](float x) { return x; });
+    case HIP_R_16F: return each_back<_Float16>(from, n, to, [](float x) { return (_Float16)x; });
     case HIP_R_16BF:
-      return each_back<uint16_t>(from, n, to, stride, [](float x) {
+      return each_back<uint16_t>(from, n, to, [](float x) {
         uint32_t bits = bits_of(x);
         return (uint16_t)(x == x ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40);
       });
     default: {
       const Form& form = *form_of(type);
       const float* values = values_of(form);
-      return each_back<uint8_t>(from, n, to, stride, [&](float x) { return encoded(form, values, x); });
+      return each_back<uint8_t>(from, n, to, [&](float x) { return encoded(form, values, x); });
     }
   }
 }

@@ -16,7 +16,6 @@ class BlockScan {
  public:
   struct TempStorage {
     Uninitialized<T[WAVES]> of_wave;
-    Uninitialized<T> prefix;
   };
   __device__ BlockScan(TempStorage& storage) : storage_(storage), thread_(thread()) {}
   __device__ BlockScan() : storage_(own()), thread_(thread()) {}
@@ -29,12 +28,6 @@ class BlockScan {
   template <typename ScanOp> __device__ void InclusiveScan(T input, T& output, ScanOp op) {
     T total;
     InclusiveScan(input, output, op, total);
-  }
-  template <typename ScanOp, typename PrefixOp>
-  __device__ void InclusiveScan(T input, T& output, ScanOp op, PrefixOp& prefix_op) {
-    T before, total;
-    scan(input, output, before, total, op);
-    output = op(prefix_of(prefix_op, total), output);
   }
   // Without a first value the first thread gets nothing in particular.
   template <typename ScanOp> __device__ void ExclusiveScan(T input, T& output, ScanOp op, T& block_aggregate) {
@@ -54,31 +47,18 @@ class BlockScan {
     T total;
     ExclusiveScan(input, output, initial_value, op, total);
   }
-  template <typename ScanOp, typename PrefixOp>
-  __device__ void ExclusiveScan(T input, T& output, ScanOp op, PrefixOp& prefix_op) {
-    T total;
-    ExclusiveScan(input, output, op, total);
-    T prefix = prefix_of(prefix_op, total);
-    output = thread_ ? op(prefix, output) : prefix;
-  }
 
-  // --- several values a thread; rest: where the sum of all goes, or a functor that tells the first one's prefix
+  // --- several values a thread; rest: where the sum of all goes
   template <int ITEMS, typename ScanOp, typename... Rest>
   __device__ void InclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, Rest&... rest) {
     T before;
     ExclusiveScan(sum_of(inputs, op), before, op, rest...);
-    inclusive_from(tells_prefix<Rest...> || thread_, before, inputs, outputs, op);
+    inclusive_from(thread_, before, inputs, outputs, op);
   }
   template <int ITEMS, typename ScanOp, typename... Rest>
   __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], T initial_value, ScanOp op, Rest&... rest) {
     T before;
     ExclusiveScan(sum_of(inputs, op), before, initial_value, op, rest...);
-    exclusive_from(before, inputs, outputs, op);
-  }
-  template <int ITEMS, typename ScanOp, typename PrefixOp>
-  __device__ void ExclusiveScan(T (&inputs)[ITEMS], T (&outputs)[ITEMS], ScanOp op, PrefixOp& prefix_op) {
-    T before;
-    ExclusiveScan(sum_of(inputs, op), before, op, prefix_op);
     exclusive_from(before, inputs, outputs, op);
   }
 
@@ -91,18 +71,14 @@ class BlockScan {
     InclusiveScan(inputs, outputs, hipcub::Sum(), rest...);
   }
   template <typename... Rest> __device__ void ExclusiveSum(T input, T& output, Rest&... rest) {
-    if constexpr (tells_prefix<Rest...>) ExclusiveScan(input, output, hipcub::Sum(), rest...);
-    else ExclusiveScan(input, output, T(0), hipcub::Sum(), rest...);
+    ExclusiveScan(input, output, T(0), hipcub::Sum(), rest...);
   }
   template <int ITEMS, typename... Rest>
   __device__ void ExclusiveSum(T (&inputs)[ITEMS], T (&outputs)[ITEMS], Rest&... rest) {
-    if constexpr (tells_prefix<Rest...>) ExclusiveScan(inputs, outputs, hipcub::Sum(), rest...);
-    else ExclusiveScan(inputs, outputs, T(0), hipcub::Sum(), rest...);
+    ExclusiveScan(inputs, outputs, T(0), hipcub::Sum(), rest...);
   }
 
  private:
-  template <typename... Rest> static constexpr bool tells_prefix = sizeof...(Rest) && !(std::is_same_v<Rest, T> && ...);
-
   __device__ static int thread() { return cdna::thread_in_block<BLOCK_DIM_X, BLOCK_DIM_Y, BLOCK_DIM_Z>(); }
   __device__ static TempStorage& own() {
     __shared__ TempStorage storage;
@@ -126,15 +102,6 @@ class BlockScan {
       inclusive = op(prefix, inclusive);
       before = lane ? op(prefix, before) : prefix;
     }
-  }
-  // The prefix that the first wave is told for what all threads sum to.
-  template <typename PrefixOp> __device__ T prefix_of(PrefixOp& prefix_op, T total) {
-    if (thread_ < cdna::WAVE) {
-      T prefix = prefix_op(total);
-      if (thread_ == 0) storage_.prefix.Alias() = prefix;
-    }
-    __syncthreads();
-    return storage_.prefix.Alias();
   }
   template <int ITEMS, typename ScanOp> __device__ T sum_of(T (&inputs)[ITEMS], ScanOp op) {
     T sum = inputs[0];

@@ -8,12 +8,6 @@ namespace hipcub {
 struct Sum {
   template <typename T> __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return T(a + b); }
 };
-struct Difference {
-  template <typename T> __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return T(a - b); }
-};
-struct Division {
-  template <typename T> __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return T(a / b); }
-};
 struct Max {
   template <typename T> __host__ __device__ constexpr T operator()(const T& a, const T& b) const {
     return a < b ? b : a;
@@ -23,20 +17,6 @@ struct Min {
   template <typename T> __host__ __device__ constexpr T operator()(const T& a, const T& b) const {
     return b < a ? b : a;
   }
-};
-struct Equality {
-  template <typename T> __host__ __device__ constexpr bool operator()(const T& a, const T& b) const { return a == b; }
-};
-struct Inequality {
-  template <typename T> __host__ __device__ constexpr bool operator()(const T& a, const T& b) const {
-    return !(a == b);
-  }
-};
-template <typename EqualityOp>
-struct InequalityWrapper {
-  EqualityOp op;
-  __host__ __device__ InequalityWrapper(EqualityOp o) : op(o) {}
-  template <typename T> __host__ __device__ bool operator()(const T& a, const T& b) { return !op(a, b); }
 };
 // Of pairs of an index and a value the one with the largest value; of equal ones that of the smallest index.
 struct ArgMax {
@@ -52,10 +32,6 @@ struct ArgMin {
                                                               const KeyValuePair<K, V>& b) const {
     return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
   }
-};
-template <typename T>
-struct CastOp {
-  template <typename U> __host__ __device__ T operator()(U&& x) const { return T(x); }
 };
 
 }  // namespace hipcub

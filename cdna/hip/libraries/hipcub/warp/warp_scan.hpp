@@ -48,20 +48,11 @@ class WarpScan {
     InclusiveScan(input, inclusive, op);
     exclusive = cdna::of_lane(inclusive, __lane_id() - 1);
   }
-  template <typename ScanOp>
-  __device__ void Scan(T input, T& inclusive, T& exclusive, T initial_value, ScanOp op) {
-    Scan(input, inclusive, exclusive, op);
-    inclusive = op(initial_value, inclusive);
-    exclusive = __lane_id() % N ? op(initial_value, exclusive) : initial_value;
-  }
   template <typename... Rest> __device__ void InclusiveSum(T input, T& output, Rest&... rest) {
     InclusiveScan(input, output, hipcub::Sum(), rest...);
   }
   template <typename... Rest> __device__ void ExclusiveSum(T input, T& output, Rest&... rest) {
     ExclusiveScan(input, output, T(0), hipcub::Sum(), rest...);
-  }
-  __device__ T Broadcast(T input, unsigned int src_lane) {
-    return cdna::of_lane(input, __lane_id() / N * N + src_lane);
   }
 
  private:

@@ -1,2 +1,0 @@
-#pragma once
-#include <ck/utility/integral_constant.hpp>
