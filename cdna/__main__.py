@@ -1,7 +1,5 @@
 """`python -m cdna`: HIP programs and kernels on an emulated MI300X or MI355X, without a GPU."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

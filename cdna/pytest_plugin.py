@@ -4,8 +4,6 @@ Findings of the checks belong to the report of the test that caused them, and fa
 with its reason; each is counted at the end. docs/pytest.md. Without --cdna nothing here does anything.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Findings as SARIF 2.1.0, which GitHub's code scanning and editors show beside the source lines."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Which version this is: its number, its commit, and that of the time model, told by the sources."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import subprocess

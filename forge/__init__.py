@@ -1,7 +1,5 @@
 """The library behind gen_submission.py and eval.py, and what other programs use of it (docs/bulk.md)."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,8 +1,6 @@
 """The command `forge`: one name for all that this package does. `forge eval ...` is eval.py, `forge generate ...` is
 gen_submission.py; what each prints and how it ends is the same."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """What the commands share that people meet: arguments, exit codes, columns and numbers."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

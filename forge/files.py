@@ -1,7 +1,5 @@
 """Text files that others may read or write at the same time."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 Of each kernel: findings, each with the path that leads to it; what could not be decided, and why; else it is proven.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Understands what the AMDGPU backend emits for Triton and HIP kernels; debug sect
 gives each instruction its source line.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import operator

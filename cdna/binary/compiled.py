@@ -1,7 +1,5 @@
 """What a compiler made, parsed: its text says more than its code object, where it can be read."""
 
-from __future__ import annotations
-
 from .asm import AsmFile, has_directives, parse
 
 

@@ -1,7 +1,5 @@
 """Warnings about what a compiler makes of a kernel, or would not take: given once, kept for whoever reports them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field

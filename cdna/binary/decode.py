@@ -5,8 +5,6 @@ The table of instructions has each one's signature, the engine's op table what e
 float one, which the generic handlers apply. Destinations fill Inst.dst, sources and addresses Inst.src, in order.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ The encodings are those of AMD's "AMD Instinct MI300" and "CDNA4" instruction se
 "Microcode Formats"); the table of instructions has each one's (isa/encodings.py).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

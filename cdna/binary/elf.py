@@ -4,8 +4,6 @@ Sources: LLVM's AMDGPUUsage, "ELF Code Object", "Code Object Metadata" and "Kern
 ClangOffloadBundler, "Bundled Binary File Layout".
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

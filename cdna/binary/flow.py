@@ -1,7 +1,5 @@
 """Where control goes behind an instruction: branches, calls and returns, as far as the program itself says."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ A wait state is an issued instruction; `s_nop n` counts n + 1. A matrix instruct
 the matrix unit, which counts as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ put into them; instruction records; addresses to put into those; kernels; data s
 matrix hazards.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Mapping

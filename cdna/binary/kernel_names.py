@@ -1,7 +1,5 @@
 """Kernels' names as their sources have them, out of the mangled ones."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Sequence

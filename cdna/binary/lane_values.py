@@ -4,8 +4,6 @@ A value is known where it is the same on all paths. Whatever is loaded, compared
 loop is not, nor what is written while some lanes are off.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The operand kinds and special register numbers are those of engine/core.h.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import struct

@@ -3,8 +3,6 @@
 Every figure is the compiler's, or follows from it by the rules of resources.py; nothing is run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What a kernel takes of a CU, read from its assembly, and how many of its waves fit on a SIMD: engine/isa/card.cpp."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from dataclasses import dataclass

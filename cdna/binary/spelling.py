@@ -1,8 +1,6 @@
 """Fields of machine code as words of assembly text, and the words that stand for numbers of a field: the disassembler
 writes them, the decoder reads them."""
 
-from __future__ import annotations
-
 SELECTS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")  # of SDWA
 UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
 OUTPUT_MODIFIERS = ("", "mul:2", "mul:4", "div:2")

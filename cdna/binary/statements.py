@@ -1,7 +1,5 @@
 """A code object as the statements, labels, data and descriptors that the decoder takes from assembly text."""
 
-from __future__ import annotations
-
 import re
 import struct
 from typing import Any

@@ -3,8 +3,6 @@
 Syntax and encoding: LLVM's AMDGPUModifierSyntax, "swizzle", and SIDefines.h.
 """
 
-from __future__ import annotations
-
 from ..errors import UnsupportedInstruction
 
 _QUAD_PERM, _ROTATE, _FFT = 0x8000, 0xC000, 0xE000

@@ -1,7 +1,5 @@
 """Which registers an instruction reads and writes, from its text: what hazards and waits are told by."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

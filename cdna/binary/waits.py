@@ -13,8 +13,6 @@ Each load is followed from where it is issued until something has waited for it,
 any path has: paths do not hide each other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A card's file names its instruction set, whose file has what its cards share. Each key is [value, source].
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import tomllib

@@ -7,8 +7,6 @@
 The engine does the work (engine/checks, launch_checks.py); hazards.py looks at the program itself.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

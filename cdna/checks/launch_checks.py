@@ -1,7 +1,5 @@
 """Launches with checks: what the engine is told before one, and asked after it."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import sys

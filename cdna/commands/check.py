@@ -1,7 +1,5 @@
 """`python -m cdna check`: waits and hazards of all kernels of files, on every path. Nothing is launched."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

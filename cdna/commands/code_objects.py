@@ -1,7 +1,5 @@
 """`python -m cdna dump` and `python -m cdna launch`: what a code object holds, and one launch of a kernel of it."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ Two lists are compared: isa/instructions.txt (what the arch has, and what tests 
 instructions executed and compared with a definition), and the engine's op table (what is implemented).
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterable

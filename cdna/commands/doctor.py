@@ -1,7 +1,5 @@
 """`python -m cdna doctor`: what was found of compilers, headers and device libraries, and what to install."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil

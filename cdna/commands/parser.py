@@ -1,7 +1,5 @@
 """The subcommands' names and options: without what the commands themselves import."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

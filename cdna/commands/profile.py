@@ -1,7 +1,5 @@
 """`python -m cdna profile`: where the time of a HIP program, a code object's kernel or a Python script's goes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import runpy

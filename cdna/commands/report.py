@@ -1,7 +1,5 @@
 """`python -m cdna report FILE`: one aligned line per kernel, of what it takes of the card. Nothing is executed."""
 
-from __future__ import annotations
-
 from typing import TextIO
 
 from ..binary.kernel_names import short_names

@@ -4,8 +4,6 @@ A header is the only place where they are written. The engine tells how its comp
 (run/abi_layout.cpp), and Python compares that with its own when it loads the engine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

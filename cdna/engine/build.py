@@ -5,8 +5,6 @@ result is cached under $CDNA_CACHE_DIR (default ~/.cache/cdna) by a hash of the 
 features. $CDNA_CXX has it built where a wheel brings one, too.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Files of a cache that were cut short, as by a power cut or a full disk: named, removed, and so built anew."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import struct

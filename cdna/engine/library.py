@@ -1,7 +1,5 @@
 """The engine as a loaded library: its instructions, and the functions that Python calls."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import signal

@@ -1,7 +1,5 @@
 """How launches run: on how many host threads, as which card, in which order. What a block sets, or the environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

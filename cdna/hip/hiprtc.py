@@ -7,8 +7,6 @@ mangled name of each expression) and log. To load it has object, an ELF file or 
 code 0, or 1 where the source does not compile, 2 where an option or input is none.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

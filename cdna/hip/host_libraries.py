@@ -1,8 +1,6 @@
 """Builds the stand-in HIP runtime (runtime/*.cpp), a libamdhip64.so.7 on top of the engine, once per machine; and, for
 programs that call it, a libhipblaslt.so (libraries/hipblaslt/host/*.cpp)."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Compiles a whole HIP program, host and device, and runs it: `python -m cdna run`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ What is printed at its end, on standard error, is what `eval.py profile` has of 
 by class, where cycles and bytes go, and a modelled time for each kernel.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

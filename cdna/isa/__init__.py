@@ -1,8 +1,6 @@
 """What is known of each instruction beside how to execute it: the table beside this file, which the engine is built
 from too. Decoder, disassembler, counters, costs, checks and hazards read it; nothing is told from a name."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The table of instructions and its words as C++, for the engine's generated headers."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 

@@ -14,8 +14,6 @@ What follows and what does not was asked of LLVM 22's disassembler, opcode by op
 its assembler again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """What integer instructions make of their operands in each lane, as far as addresses are worked out with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

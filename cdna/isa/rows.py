@@ -1,8 +1,6 @@
 """Rows of the table of instructions. Instructions that differ in one word of the name and in the opcode alone share a
 row of the file: the words stand in braces, their opcodes in the same order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

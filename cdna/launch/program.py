@@ -3,8 +3,6 @@
 `Program(asm_text)` decodes a whole assembly file for its arch; `Program.kernels[name].launch(...)` runs one.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ A kernel may also follow pointers that it loads or gets as integers. Then an add
 error that we could prove, and the launch counts as open: `Memory.open`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import sys

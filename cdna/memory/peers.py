@@ -1,7 +1,5 @@
 """What processes say of their kernels to whoever watches them from outside."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import stat

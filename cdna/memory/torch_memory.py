@@ -1,7 +1,5 @@
 """The allocator of torch's tensors, which are the GPU's memory here: what the engine has it do."""
 
-from __future__ import annotations
-
 import functools
 
 from ..engine.library import engine, is_loaded

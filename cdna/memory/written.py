@@ -4,8 +4,6 @@ The engine notes which bytes launches store and whether they still hold that (en
 operations beside them says what these read and write. What neither wrote, the host made.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Iterable, Iterator

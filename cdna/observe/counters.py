@@ -9,8 +9,6 @@ $CDNA_COUNT=1 counts all launches of a process. Off unless asked for: counting t
 emulation's processor time, a sample less than twice. engine/time/counters.cpp does the work.
 """
 
-from __future__ import annotations
-
 import ctypes
 import enum
 import os

@@ -6,8 +6,6 @@ times the modelled one. Two lines are of ratios of two kernels, whose errors are
 on one shape with one bound, and of two with different bounds.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Launches that the HIP runtime made, and what checks found in them: the engine logs both
 (engine/run/launch_log.cpp), this fetches them."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any

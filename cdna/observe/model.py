@@ -24,8 +24,6 @@ memory, `barrier` and so on. docs/time-model.md has the mechanisms, and how far 
 measurements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec.structs import replace

@@ -1,8 +1,6 @@
 """What launches executed and what checks found in them, for whoever asks later: of Python's launches and the HIP
 runtime's."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections import deque

@@ -1,8 +1,6 @@
 """A counted launch's recorded steps, to be replayed once more: without something, to learn what it costs, or for the
 spans of time of one CU's waves. What the engine's time/replay.h has."""
 
-from __future__ import annotations
-
 import ctypes
 import weakref
 from collections import deque

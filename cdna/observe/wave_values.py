@@ -1,8 +1,6 @@
 """Values of a wave by name: `v3:f32`, `a[0:1]:f64`, `s[4:5]:u64`, `exec`, `lds[64]:f32`, a kernel's argument, and
 conditions on them (`v3:f32 > 1e6`)."""
 
-from __future__ import annotations
-
 import operator
 import re
 import struct

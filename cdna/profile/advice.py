@@ -4,8 +4,6 @@ changed says what it gains.
 What gains less than two modelled times of alike kernels may be wrong about each other is not said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """One kernel's launches together: what it takes of the card, its modelled time, and the lines of its longest launch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What each source line of a kernel executed: its instructions, added up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

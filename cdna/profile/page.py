@@ -1,8 +1,6 @@
 """A profile as one HTML page: no script, no file beside it, nothing from the network. `section` is a kernel's part of
 it, which other pages may take in."""
 
-from __future__ import annotations
-
 import linecache
 import math
 from collections.abc import Sequence

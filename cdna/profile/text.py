@@ -1,7 +1,5 @@
 """A kernel's profile for a terminal: aligned lines, the advice last."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..observe.counters import Counters

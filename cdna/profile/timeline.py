@@ -1,8 +1,6 @@
 """One CU's waves over time, as the model replays them: what each wait waits for, and a trace file for Chrome's tracing
 or Perfetto (ui.perfetto.dev)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

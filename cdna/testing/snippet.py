@@ -4,8 +4,6 @@ state = run("gfx942", "v_add_u32 v2, v0, v1", v={0: range(64), 1: [5] * 64})
 state.v[2]          # 64 dwords
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ configuration's trial and the call that came of it have changed the same element
 other trials did. A kernel that writes its result anew, whatever was there, changes nothing the second time.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping
 from typing import Any

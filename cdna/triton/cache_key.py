@@ -3,8 +3,6 @@
 Each process that compiles would read and digest the whole of Triton's library: kept, by the files' sizes and times.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The kernels that a Python script compiles: its launches do nothing else."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 somebody else compile into it. What Triton makes of a kernel's Python each process makes for itself.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -3,8 +3,6 @@
 A note about a kernel travels with its binary, so that one out of Triton's cache is warned of as well.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Iterator

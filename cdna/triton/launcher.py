@@ -1,7 +1,5 @@
 """What Triton calls for `kernel[grid](...)`: lays out the arguments as the kernel expects them, and launches it."""
 
-from __future__ import annotations
-
 import struct
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What launches of Triton's kernels do instead, where nothing is to run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

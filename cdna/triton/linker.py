@@ -1,7 +1,5 @@
 """A linker for Triton 3.4, which takes ROCm's ld.lld and brings none: zig's, where the machine has no other."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

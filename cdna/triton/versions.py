@@ -5,8 +5,6 @@ and a driver's `load_binary` alike, and all name compiled kernels by a hash of t
 cache folder.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import warnings

@@ -1,7 +1,5 @@
 """forge judge: many submissions, a line of JSON each (docs/bulk.md)."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

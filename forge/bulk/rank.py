@@ -1,7 +1,5 @@
 """forge rank: would the leaderboard rank this file? What is looked at on the way there, step by step (docs/bulk.md)."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import secrets

@@ -2,8 +2,6 @@
 
 docs/reward.md says how to combine them, and which combinations were gamed."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Literal

@@ -4,8 +4,6 @@ It speaks MessagePack on a connection: an Order comes in, Progress and a Verdict
 which a run changes for its workers, are put back after each. No submission's text runs in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

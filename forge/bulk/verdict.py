@@ -2,8 +2,6 @@
 
 Both are lines of JSON. No torch."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 

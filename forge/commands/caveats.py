@@ -1,7 +1,5 @@
 """What a user should know before reading a result: quirks reproduced, deviations made, refusals to expect."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 

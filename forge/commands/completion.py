@@ -1,7 +1,5 @@
 """forge completion SHELL: a completion script with every command's options and the problems of this checkout."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command for people: eval.py MODE PROBLEM. What ends it before its time does so here, with one line."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command gen_submission.py: a problem's submission from its kernel sources, or a new one to begin from."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

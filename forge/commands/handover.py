@@ -1,7 +1,5 @@
 """After a pass: how to hand the file in, whether its leaderboard takes it, and what differs on the machine there."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands on what was kept: eval.py history, compare, report, import. Bad input is one line and exit code 2."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """An evaluation as a program reads it: everything, with the machine and versions it was got on."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import functools

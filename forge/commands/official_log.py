@@ -1,7 +1,5 @@
 """What a folder's own eval.py logs: the official evaluators' keys, read as they come."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """What a run comes to: one word of a closed list, whose fault it is, and why, in a line or in under thirty."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

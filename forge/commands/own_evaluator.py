@@ -9,8 +9,6 @@ first, as for any problem: a case passes where both say so. Else what the calls 
 told from inside (forge/judge/called.py). An emulated device has no times: the eval.py judges there in its mode test.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dataclasses

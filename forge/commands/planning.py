@@ -1,7 +1,5 @@
 """What `eval.py MODE` is asked for: its options, and the plan of the run that they ask for."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

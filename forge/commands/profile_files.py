@@ -1,7 +1,5 @@
 """What `eval.py profile` writes beside its text: a timeline for Chrome's tracing or Perfetto, and one page."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

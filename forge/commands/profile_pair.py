@@ -1,7 +1,5 @@
 """`eval.py profile --against`: where one of two submissions is faster, and why: reasons and lines beside each other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from forge.commands.texts import NO_KERNEL

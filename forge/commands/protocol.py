@@ -3,8 +3,6 @@
 It is what a leaderboard's runner expects of the eval.py that it starts: keys on the descriptor, exit codes.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import sys

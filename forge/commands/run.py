@@ -1,7 +1,5 @@
 """A run, whichever door it came through: a plan in, the results document out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from forge.commands import own_evaluator

@@ -1,7 +1,5 @@
 """Results in words: what the screen, messages and files say of them. No torch."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

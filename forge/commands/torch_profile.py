@@ -1,7 +1,5 @@
 """What torch itself does in a case, as a profile shows it: operations by line at the card's roofline, and advice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from forge.device.cards import launch_us, peaks_of

@@ -1,7 +1,5 @@
 """`gen_submission.py --check`: compiles a submission with one version of Triton, or with several to compare."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -8,8 +8,6 @@ run again on real tensors, with the launches still only compiled: what its host 
 output is whatever memory held. Where a submission builds HIP, hip_checker.py takes over.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

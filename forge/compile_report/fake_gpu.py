@@ -4,8 +4,6 @@ Tensors for "cuda" lie on the CPU, fake or real. (torch can make fake "cuda" ten
 torch without CUDA then fails where a view is taken.)
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

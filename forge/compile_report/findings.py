@@ -1,7 +1,5 @@
 """What the process that compiles is asked, and tells the one that prints: JSON lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -6,8 +6,6 @@ them: inputs are generated without data, and given memory that the operating sys
 of the same file are compiled as in checker.py.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import pickle

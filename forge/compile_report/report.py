@@ -3,8 +3,6 @@
 The compiling is done by worker.py in a process of its own; this starts it, reads its findings and prints them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

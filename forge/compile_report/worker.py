@@ -3,8 +3,6 @@
 Reads a Request from standard input, and tells what findings.py describes on the file descriptor that this names.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

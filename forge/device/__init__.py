@@ -1,7 +1,5 @@
 """Devices: which GPU, real or emulated, a submission runs on. `resolve` is cheap and imports no torch."""
 
-from __future__ import annotations
-
 import os
 
 from forge.device import triton_versions

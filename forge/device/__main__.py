@@ -3,8 +3,6 @@
 So an owner's own harness judges a generated file where there is no AMD GPU: on an emulated one, or on NVIDIA's.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the evaluator knows of a device: one small interface and one exception."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import os

@@ -1,8 +1,6 @@
 """The cards that can be emulated, with the values that torch.cuda.get_device_properties gives for them, and the peaks
 of every GPU that a time is compared with."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

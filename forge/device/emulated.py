@@ -1,7 +1,5 @@
 """An emulated GPU, as the evaluator sees it. The work is done in child processes, by hook.py and fake_rocm/."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -1,7 +1,5 @@
 """What torch has built for a submission in an earlier run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

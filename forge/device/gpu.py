@@ -1,7 +1,5 @@
 """Real GPUs: AMD's used as they are, NVIDIA's with HIP on them. Found without importing torch, which takes seconds."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

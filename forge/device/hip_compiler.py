@@ -1,7 +1,5 @@
 """The compiler that makes HIP code here, by name, and what is to be said of it: for tables and reports."""
 
-from __future__ import annotations
-
 import functools
 
 from cdna.binary.compiler_notes import take as compiler_notes

@@ -1,7 +1,5 @@
 """Memory that is taken only where somebody writes: for what may be larger than the machine's."""
 
-from __future__ import annotations
-
 import mmap
 
 MAP_NORESERVE = 0x4000  # Linux's; in Python's mmap from 3.12 or later on only

@@ -1,7 +1,5 @@
 """Which version this is, and which model its times are of. No torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cdna import version

@@ -2,8 +2,6 @@
 emulated card's answers; the HIP runtime, which C code opens by its name; and what links code objects. No compiler lies
 in it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Arithmetic over the card's file; never a measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A version that is not installed comes from the package index, once, into the cac
 of its own for each version and Python; a process takes it by having that folder first on its path.
 """
 
-from __future__ import annotations
-
 import fcntl
 import importlib.metadata
 import os

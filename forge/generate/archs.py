@@ -1,7 +1,5 @@
 """Which GPU a kernel's file is for: its name says so, `triton_gfx942.py`, or its folder, `lab/hopper/`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePosixPath
 

@@ -5,8 +5,6 @@ leaderboard's machine names our files in its messages. `#include <...>` stays wh
 looked for beside the file that asks, then in kernels/common/, and may not be of another GPU (archs.py).
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 An optional dependency (`pip install kernelguard`, tried with 0.3.2), imported only when it is asked.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -3,8 +3,6 @@
 Nothing is ever unparsed: what reaches the generated file is the author's own lines, comments included.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field

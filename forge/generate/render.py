@@ -1,7 +1,5 @@
 """From a problem's variant to the text of its submission: find it, bundle it, render it with templates/."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable

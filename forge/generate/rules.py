@@ -5,8 +5,6 @@ and kernelbot's submission.py (directives are read from the first comment block 
 Rules on text run on the lines taken from each source file, so that an error names the place to mend.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

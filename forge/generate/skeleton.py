@@ -4,8 +4,6 @@ What is right about it is the problem's own definition in torch, taken from refe
 copies its result, so that compiling, launching and judging are seen to work before anything is written.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 import jinja2

@@ -1,7 +1,5 @@
 """Reading a submission, and what can be said of it without running it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

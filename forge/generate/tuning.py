@@ -4,8 +4,6 @@ TUNING maps a shape to a row, DEFAULT is the row of every other shape. Literals 
 rewrite the file and the generator can read it without running it.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two runs of one problem beside each other: times, bounds, counters, findings, versions and the lines that changed."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterator

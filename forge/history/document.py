@@ -2,8 +2,6 @@
 
 `python -m forge.history.document` prints the JSON schema that follows from its types."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

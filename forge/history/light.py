@@ -1,7 +1,5 @@
 """Imported times that no card reaches: what the leaderboard printed, beside the least that each case needs."""
 
-from __future__ import annotations
-
 from forge.device.cards import peaks_of
 from forge.history.popcorn import Outside
 from forge.judge.plan import choose_harness

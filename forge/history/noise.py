@@ -1,7 +1,5 @@
 """Real or noise: what repeated runs of two submissions, taken in turns, say of the difference between them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

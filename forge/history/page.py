@@ -1,7 +1,5 @@
 """A run as one HTML page: no script, no file beside it, nothing from the network. Plots are SVG in the page."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

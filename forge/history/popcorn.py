@@ -9,8 +9,6 @@ Formats, read in gpu-mode/popcorn-cli (src/service/mod.rs, src/cmd) and gpu-mode
 Scores are seconds. What goes to stderr may stand around each: people redirect both.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ It names neither the leaderboard nor the submission; popcorn-cli's own lines, wh
 Emojis may have been lost on the way (a Windows console): nothing here depends on one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

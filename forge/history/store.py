@@ -4,8 +4,6 @@ A run is its results document (docs/history.md), whole; the submission's bytes a
 file that is not ours, of another version or damaged is refused with one line, and is never written to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Judging a submission; `forge.judge(source, ...)`, the package called as a function, is forge.bulk.judge.judge."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import ModuleType

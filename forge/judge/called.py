@@ -6,8 +6,6 @@ worker would: what its kernels executed, what the checks found, what torch did. 
 it: so it stands between the same lines of the eval.py's log.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -5,8 +5,6 @@ one included. So each frame carries an HMAC under a key that comes over the same
 is imported, and counts up. Anything else that arrives is not a message but evidence: ChannelTampered.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -4,8 +4,6 @@ This stands beside the problem's own check_implementation: some official toleran
 passes, and a relative L2 error of 1 says so.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import time

@@ -1,7 +1,5 @@
 """Which compilers make a submission's code, and which its leaderboard's: option --triton, and what is said of it."""
 
-from __future__ import annotations
-
 import argparse
 
 from msgspec import Struct

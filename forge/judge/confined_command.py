@@ -3,8 +3,6 @@
 A script of its own, with the standard library alone: whoever calls compilers has threads, and may only start programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Each step stands alone: what this machine does not have is named, and the others
 an ordinary user lacks, and none can be undone by what runs afterwards.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import json

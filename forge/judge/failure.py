@@ -1,7 +1,5 @@
 """An exception of a submission as a result: one line with its place in the run folder, and the trace below our code."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import traceback

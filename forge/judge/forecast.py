@@ -1,7 +1,5 @@
 """How long a case will be emulated, from the cases before it. No torch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ What torch and a problem's files import only within functions, as where a check 
 before. No torch.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gc

@@ -4,8 +4,6 @@ Verdicts need no such thing: they are made in another process. The evaluator set
 (forge/judge/verdict.py).
 """
 
-from __future__ import annotations
-
 import time
 from types import FunctionType
 from typing import Any

@@ -6,8 +6,6 @@ no submission reads the folder: where that cannot be held, nothing is kept. Only
 file, and what lies there is bounded. No torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 Numbers and layouts: Linux, include/uapi/linux/landlock.h.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

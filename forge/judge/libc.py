@@ -3,8 +3,6 @@
 Numbers: Linux, include/uapi/linux/prctl.h. Of the standard library alone: confined_command.py starts with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -3,8 +3,6 @@
 Each function here is the counterpart of one in the official evaluators.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The memory through which a rank's tensors pass (forge/judge/exchange.py), made by the evaluator. No torch."""
 
-from __future__ import annotations
-
 import array
 import contextlib
 import ctypes

@@ -3,8 +3,6 @@
 On the channel a message is MessagePack: its class's name and its fields. What is none of those that are listened for,
 with its own fields alone, each of its type, is none."""
 
-from __future__ import annotations
-
 import functools
 import signal
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A superuser has them at once, anybody else within a user namespace, where the sy
 include/uapi/linux/{sched,mount,if,sockios}.h; system calls as on all machines since 5.12, pivot_root x86-64's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -1,8 +1,6 @@
 """What torch itself did in a call: its operations, the FLOPs of its products and sums, and on an emulated device what
 these cannot take less than. Runs in the worker."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

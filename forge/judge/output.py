@@ -1,8 +1,6 @@
 """What a worker says of an output, whose bytes lie in the exchange: its parts, each container before what it holds. So
 nothing nests, however deep the output does. No torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct

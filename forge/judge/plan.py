@@ -1,7 +1,5 @@
 """What to evaluate: the cases, the harness and the limits that options and a problem's files make together."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The processes below one of ours: which they are, and ending them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """Which process of a pool runs which rank of a case."""
 
-from __future__ import annotations
-
 import random
 
 

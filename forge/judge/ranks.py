@@ -3,8 +3,6 @@
 What runs a case is written once, for W ranks. With W = 1 a barrier is nothing, and what one says all say.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

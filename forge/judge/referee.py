@@ -5,8 +5,6 @@ folder of its own, and hears only from the evaluator. Of the submission it gets 
 ranks of a case have one each, which make a process group of their own: references use collectives.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import importlib

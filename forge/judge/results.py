@@ -1,7 +1,5 @@
 """What an evaluation finds: plain data that the view, the JSON file and the protocol are written from. No torch."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated, Literal
 

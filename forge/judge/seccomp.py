@@ -3,8 +3,6 @@
 Numbers, layouts: Linux, include/uapi/linux/{filter,seccomp,audit,sched}.h, arch/x86/entry/syscalls/syscall_64.tbl.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import platform

@@ -4,8 +4,6 @@ host's that launches nothing is ended. What counts is launches, instructions, ou
 A rank is a worker of ours, or each of the processes that a folder's own eval.py starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sysconfig

@@ -1,7 +1,5 @@
 """What a submission's processes may take, looked at from outside: so many of them, disk, memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

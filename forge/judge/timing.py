@@ -1,7 +1,5 @@
 """Statistics of a case's times, and the rule that ends its measurement."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

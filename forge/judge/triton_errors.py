@@ -1,8 +1,6 @@
 """What a compiler's exception says. Triton wraps an error in one more for each function that it inlines, and the
 outermost tells no more than where that was called."""
 
-from __future__ import annotations
-
 import re
 
 # Triton's names of fp8 formats, as torch calls them.

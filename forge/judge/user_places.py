@@ -4,8 +4,6 @@ A finding names the submission where the judge has put it. Whoever generated it 
 the generated file has the author's own lines, so that text finds them.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -18,8 +18,6 @@ much states a probe (`precision` in its task.yml): its last call gets larger num
 relative error.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

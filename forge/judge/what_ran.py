@@ -1,7 +1,5 @@
 """What a call consisted of, and whether a kernel would do it so: reasons to doubt a pass, and remarks. No torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar

@@ -5,8 +5,6 @@ is bytes (forge/judge/exchange.py), which a referee (forge/judge/referee.py) loo
 it clean up: the evaluator ends it, and everything it started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import faulthandler

@@ -1,7 +1,5 @@
 """A pool of workers: the processes of one run, kept from case to case and all replaced when one is lost."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

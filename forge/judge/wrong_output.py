@@ -3,8 +3,6 @@
 Only what holds for nearly all elements is said, and nothing where no pattern is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -3,8 +3,6 @@
 A submission is text, a file below the folder that the server was started in, or the name of an earlier one. None runs
 in this process."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The service's pages: what may be asked, by whom, and what is answered. No submission runs in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

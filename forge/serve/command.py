@@ -1,7 +1,5 @@
 """forge serve: verdicts over HTTP (docs/serve.md)."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The thread that judges what a queue holds, by processes that stay warm."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 import threading

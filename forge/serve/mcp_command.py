@@ -1,7 +1,5 @@
 """forge mcp: the tools of agent_tools.py over the Model Context Protocol (docs/mcp.md)."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import importlib.util

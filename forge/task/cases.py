@@ -5,8 +5,6 @@ the evaluator parses it back with a regular expression. What the round trip does
 word "False", which is true) is what the leaderboard tests, so we make the same trip.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

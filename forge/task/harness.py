@@ -6,8 +6,6 @@ written once: forge/task/cases.py (spec lines, seeds), forge/judge/timing.py (st
 flush, copies). docs/harness.md says in words what each row means and where we deviate.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path

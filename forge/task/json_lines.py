@@ -1,7 +1,5 @@
 """Lines of JSON between processes of ours: with infinities, which a case may hold and msgspec writes as null."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Leaderboards as their organisers describe them (`sets` in the repository's task.yml): is one open, and why not."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from dataclasses import dataclass

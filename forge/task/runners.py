@@ -1,7 +1,5 @@
 """What the leaderboards' images hold (torch, Triton, ROCm, clang, Python): `runners` in the repository's task.yml."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

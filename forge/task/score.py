@@ -4,8 +4,6 @@ The latter is arithmetic, never a measurement: max(flops / matrix peak, HBM byte
 link bytes / link bandwidth), from the problem's floors and the GPU's peaks.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -1,7 +1,5 @@
 """A submission's TUNING in place of which a report or a tuner sees what its host code looks up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -5,8 +5,6 @@ put there under that key. A submission that keeps anything made from a row (a co
 TUNING holds another object for its key: `TUNING.get(key) is not plan.row`.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any

@@ -3,8 +3,6 @@
 docs/tuning.md says how it works and what it needs of a variant.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import dataclasses

@@ -4,8 +4,6 @@ docs/tuning.md says what it needs of a file. Trials run on a Dask cluster (clust
 trials_log.py, so the same command goes on where it stopped, and two of them share what both have tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

@@ -1,7 +1,5 @@
 """What the tuner and its workers tell each other beside forge.judge.messages."""
 
-from __future__ import annotations
-
 from forge.device.report import DeviceReport
 from forge.judge.messages import Answer, Message
 from forge.task.problem import Case

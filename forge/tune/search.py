@@ -1,7 +1,5 @@
 """The order in which a tuner tries rows: from the one in force outwards, a column at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 

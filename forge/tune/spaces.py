@@ -4,8 +4,6 @@ Three kinds, each found by reading, none by running: a TUNING table of literals,
 @triton.autotune, and #defines in HIP that say what they may be: `#define BLOCK_K 64  // tune: 32 64 128`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Runs wherever a Dask worker is: it needs this package there, in the same version, and the problem by its name or path.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The judging worker, with the commands of the tuner: one case, many rows."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

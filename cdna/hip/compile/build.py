@@ -3,8 +3,6 @@
 build([HipSource(Path("a.hip"), "gfx942", ("-O3",))]).path
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

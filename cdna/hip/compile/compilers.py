@@ -5,8 +5,6 @@ Only ROCm brings HIP's headers and device bitcode. With the other two they come 
 come with Debian's clang but not with ziglang, are replaced by include/wrapper where they are missing.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

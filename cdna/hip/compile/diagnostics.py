@@ -1,7 +1,5 @@
 """A compiler's messages to one clear error that names the user's own file and line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Layout (little endian; read by runtime/module.cpp): magic, number of images, unu
 offset from the start, a multiple of 64, and its bytes.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """-fopenmp for host code: the compiler's own OpenMP where it has one, else g++'s header and library, one thread."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

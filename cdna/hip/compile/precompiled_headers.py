@@ -8,8 +8,6 @@ for folders that hold none of the files that they include. The first such source
 has the header made.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -4,8 +4,6 @@ A second call costs reading those files. A build that is killed leaves nothing b
 a result.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -4,8 +4,6 @@ What only a newer clang takes is a list (data/newer_than_clang_20.txt, which say
 clang of that version has changes of AMD's on top, which may bring some of it: so it is warned of, not refused.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

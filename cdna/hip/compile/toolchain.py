@@ -4,8 +4,6 @@ Every result is kept (results.py) until what it came from changes: source, every
 compiler. build.py puts the steps together.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,8 +1,6 @@
 """Finds in compiled assembly what only an assembler or a linker would: bad inline assembly, undefined symbols; and puts
 in place of inline assembly what the assembler makes of it."""
 
-from __future__ import annotations
-
 import re
 
 from ...binary.asm import INLINE_ASSEMBLY, parse, source_line

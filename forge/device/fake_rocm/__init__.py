@@ -4,8 +4,6 @@ Nothing here knows the evaluator or the problems. `apply` is called once a proce
 import.
 """
 
-from __future__ import annotations
-
 import os
 
 _applied = False

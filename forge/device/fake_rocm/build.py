@@ -5,8 +5,6 @@ emulated device executes, a host pass with that image embedded, a link with the 
 cached by content (cdna/hip/compile/). Extensions without GPU code are left to torch.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The builder's own life: it builds into the cache what workers ask for (kept.py), and has no submission in it."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

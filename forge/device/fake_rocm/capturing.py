@@ -1,7 +1,5 @@
 """Whether this thread captures a graph, and what is written down then instead of being run."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ gloo moves only some dtypes: the others are moved as bytes. It adds only some dt
 added in fp32 (fp8) or int64 (integers), and rounded once.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

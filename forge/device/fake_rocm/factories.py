@@ -1,7 +1,5 @@
 """Functions that make tensors, for any claimed device."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

@@ -6,8 +6,6 @@ operations of another kind its capture is cut into graphs). Outputs get their me
 the replay.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """CUDA spellings to HIP's, line by line, with the tables of torch.utils.hipify: as a ROCm torch does it."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import sys

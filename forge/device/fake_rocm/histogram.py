@@ -1,7 +1,5 @@
 """torch.histc of integers: a GPU's torch counts them (PyTorch, ATen/native/cuda/SummaryOps.cu), the CPU's refuses."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the host reads of a GPU's tensors, for the check of what nobody has written."""
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -5,8 +5,6 @@ An extension's sources lie in the run's folder, with headers beside them: the bu
 there, named by its content, and its compilers see nothing else of the run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Triton on an emulated GPU: cdna launches the kernels, and what it cannot know of torch is added here."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

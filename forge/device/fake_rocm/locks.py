@@ -1,7 +1,5 @@
 """Files that several processes make at once: the ranks of a run build the same extension."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@ There each call goes by what its tensors claim, or what a factory was asked for,
 where they lie: of tensors in host memory the operator's kernel for the CPU computes, torch's own or the program's.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable, Iterator

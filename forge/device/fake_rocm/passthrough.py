@@ -1,7 +1,5 @@
 """What a CPU build of torch does in place of a GPU's compiler, autocast and profiler."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ So does torch's CPU build; but where oneDNN multiplies no 16-bit matrices (a CPU
 There the kernels are replaced, below the dispatcher: matmul, linear, einsum, autograd and C++ come here too.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Hands the claimed device of an operation's inputs on to its outputs; refuses what a GPU would refuse."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType

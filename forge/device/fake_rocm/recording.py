@@ -3,8 +3,6 @@
 What `gen_submission.py --check` knows of HIP: which kernels there are, what each takes, and what host code launches.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 torch's own Python code runs unchanged wherever it can: what a CPU build lacks are the C functions below it.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 from collections.abc import Callable

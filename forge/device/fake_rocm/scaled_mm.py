@@ -1,7 +1,5 @@
 """torch._scaled_mm with a GPU's rules: fp8 values multiplied and summed in fp32, scaled, rounded once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

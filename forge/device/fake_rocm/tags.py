@@ -5,8 +5,6 @@ tensor without a tag (made where nothing looks, such as inside autograd) counts 
 and is never the reason of an error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

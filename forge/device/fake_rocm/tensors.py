@@ -1,7 +1,5 @@
 """Tensors on claimed devices: their attributes, moves between devices, and ways to files and processes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler

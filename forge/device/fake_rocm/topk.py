@@ -3,8 +3,6 @@
 Scores in 16 bits are often equal: a reference that broke ties otherwise would call right kernels wrong.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

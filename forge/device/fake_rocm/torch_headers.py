@@ -8,8 +8,6 @@ Half of what they hold no kernel needs: the C++ frontend (torch::nn and its like
 operators. The light ones leave that out, but for the operators that a source mentions, and are tried first.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

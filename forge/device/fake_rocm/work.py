@@ -1,8 +1,6 @@
 """What kernels did in a case, Triton's and HIP's: executed instructions and, where they are counted, where the work
 goes and a modelled time. Never a measurement."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence

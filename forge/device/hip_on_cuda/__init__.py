@@ -4,8 +4,6 @@ What a ROCm torch builds with hipcc, nvcc builds here: HIP's headers come from i
 translate.py. Everything else, and every extension without HIP in it, is left to torch.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """HIP sources and hipcc's flags as nvcc takes them. Text in, text out: nothing here needs torch or a GPU."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence
