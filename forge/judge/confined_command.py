@@ -8,8 +8,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+# Whoever is confined already reads the package, and not the folder that it lies in.
+sys.modules["forge"] = ModuleType("forge")
+sys.modules["forge"].__path__ = [str(Path(__file__).resolve().parents[1])]
 
 from forge.judge import landlock, seccomp  # noqa: E402
 

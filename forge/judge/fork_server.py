@@ -253,6 +253,7 @@ def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: l
         try:
             for other in not_here:
                 other.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or every compiler's exit status reads as 0
             die_with_parent()
             os.setsid()
             order.enter_run()

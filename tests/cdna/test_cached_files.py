@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 import sys
 from pathlib import Path
 
@@ -52,6 +54,16 @@ def test_a_damaged_result_is_built_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert results.Results("key", ".image").get(build) == first and len(built) == 1
     first.write_bytes(b"ima")
     assert results.Results("key", ".image").get(build).read_bytes() == b"image" and len(built) == 2
+
+
+def test_others_read_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDNA_CACHE_DIR", str(tmp_path))
+    umask = os.umask(0o022)
+    try:
+        stored = results.stored(b"content", ".ll")
+    finally:
+        os.umask(umask)
+    assert stored.read_bytes() == b"content" and stat.S_IMODE(stored.stat().st_mode) == 0o644
 
 
 def test_what_torch_built_and_was_cut_goes(tmp_path: Path) -> None:

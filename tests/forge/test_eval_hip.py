@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,17 @@ def test_what_checks_find_is_shown(tmp_path: Path) -> None:
     (finding,) = result["cases"][0]["report"]["findings"]
     assert finding["source"] == f"submission.py:{RAW.splitlines().index('  if (i < n) y[PLACE] = 2.0f * x[i];') + 1}"
     assert finding["instruction"].startswith("ds_read_b32 ") and finding["workgroup"] == [0, 0, 0]
+
+
+def test_a_builder_compiles_what_is_new(tmp_path: Path) -> None:
+    """Not the submission's process, which would keep it where it ends with the run. One that fails is named."""
+    new = RAW.replace("PLACE", "i").replace("__global__", f"/* {uuid.uuid4()} */ __global__")
+    own = 'import glob, os\nassert not glob.glob(os.environ["CDNA_OWN_CACHE_DIR"] + "/hip/*.so")\n'
+    done, result = judge(tmp_path, new.replace("def custom_kernel", f"{own}def custom_kernel"), "test", "--cases", "0")
+    assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
+    done, result = judge(tmp_path, new.replace("y[i]", "y[j]"), "test", "--cases", "0")
+    assert done.returncode == 1 and "undeclared identifier 'j'" in done.stdout, done.stdout
+    assert "what builds for submissions failed" not in done.stdout
 
 
 def test_the_ranks_of_a_run_build_it_together(tmp_path: Path) -> None:

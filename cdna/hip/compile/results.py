@@ -66,9 +66,10 @@ def stored(content: bytes, suffix: str) -> Path:
         return there
     path = results_folder() / name
     if not path.exists():
-        with tempfile.NamedTemporaryFile(dir=results_folder(), delete=False) as partial:
-            partial.write(content)
-        os.replace(partial.name, path)
+        with tempfile.TemporaryDirectory(dir=results_folder(), prefix="building-") as scratch:
+            partial = Path(scratch, "out")  # as others may read it, which a file of tempfile's is not
+            partial.write_bytes(content)
+            os.replace(partial, path)
     return path
 
 

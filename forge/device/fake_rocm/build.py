@@ -191,7 +191,7 @@ def build_kept(extension: Extension, note: Callable[[str], None]) -> Path:
             with results.only_known():
                 try:
                     return build(kept.in_copy(extension, copy), note)
-                except results.NotKnown:
+                except (results.NotKnown, OSError):  # of what a builder began, and did not end, neither is there
                     pass
     return build(extension, note)
 

@@ -68,6 +68,8 @@ def ask(request: dict[str, Any]) -> str | None:
             answer = receive(_line[1])
         except (OSError, ValueError):
             return None
+    if answer and "failed" in answer:
+        print(f"forge: what builds for submissions failed: {answer['failed']}", file=sys.stderr, flush=True)
     error = answer.get("error") if answer else None
     return error if isinstance(error, str) else None
 
