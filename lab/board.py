@@ -80,7 +80,7 @@ def modelled(entry: Entry, index: int) -> dict[str, Any] | str:
         report = read_result(folder / "out.json")
     case = report.cases[0] if isinstance(report, Document) and report.cases else None
     if not isinstance(report, Document) or case is None or (time_us := report.modelled(case)) is None:
-        return case.message if case else (done.stderr.splitlines() or ["no time"])[-1]
+        return case.message if case and case.message else (done.stderr.splitlines() or ["no time"])[-1]
     compilers = report.fingerprint.compilers
     return {
         "problem": entry.problem, "name": entry.name, "submission": entry.digest, "case": case.spec,

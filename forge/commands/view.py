@@ -187,8 +187,7 @@ class View:
             report = result.device_report
             executed = [f"{report.total(counter):,}" for counter in ("launches", "wave_instructions")]
             executed = ["", ""] if report.empty else executed
-            ended = result.status not in (Status.ERROR, Status.CRASH, Status.TIMEOUT)  # else it is a part's
-            time = result.modelled_time(self.plan.caches) if self.modelled and ended else None
+            time = result.modelled_time(self.plan.caches) if self.modelled else None
             model = [texts.modelled_text(time), time.bound, self._of_light(result, time.us)] if time else [""] * 3
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:

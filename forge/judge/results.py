@@ -148,8 +148,8 @@ class CaseResult(Struct):
         return self.passed or self.status is Status.UNJUDGED
 
     def modelled_time(self, caches: Caches) -> ModelledTime | None:
-        """Of the slowest rank."""
-        return self.device_report.modelled_time(caches)
+        """Of the slowest rank; None of a call that broke off: the launches before that are no call's."""
+        return self.device_report.modelled_time(caches) if self.ran or self.status is Status.FAIL else None
 
 
 class Run(Struct):

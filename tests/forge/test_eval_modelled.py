@@ -233,6 +233,9 @@ def test_torchs_own_operations_are_estimated_and_marked(tmp_path: Path) -> None:
     time = judge(tmp_path / "both", both, "benchmark", "--cases", "0")[1]["cases"][0]["report"]["modelled"]["cold"]
     assert time["us"] == pytest.approx(time["kernels_us"] + time["torch_us"]["mul"], abs=0.001)
     assert time["kernels_us"] > MI300X.launch_us and time["bound"] != "torch" and time["parts_us"]
+    broken = RIGHT.replace("return", "[][int(x[0]) * 0 + 1] = x * 2\n    return")
+    done, result = judge(tmp_path / "broken", broken, "benchmark", "--cases", "0", "--no-judge")
+    assert result["cases"][0]["status"] == "error" and "roofline" not in done.stdout, done.stdout
 
 
 def test_operations_at_their_roofline() -> None:
