@@ -16,6 +16,7 @@ from forge.device.roofline import Roofline
 
 # Of a large case, what is emulated: three rounds of a grid; of kernels that multiply some rounds, and the others whole.
 SAMPLES = ROUNDS, PRODUCTS = "ROUNDS", "PRODUCTS"
+NOT_INSTALLED = "not installed"
 EMULATED = " or ".join(CARDS)  # as messages name them
 
 
@@ -49,17 +50,15 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def version_of(package: str) -> str:
-    """Of one that decides what a kernel becomes."""
-    return _version_on(package, tuple(sys.path))
+def version_of(package: str, path: Iterable[str] | None = None) -> str:
+    """Of one that decides what a kernel becomes: as Python finds it on a path, by default its own."""
+    places = (os.path.abspath(entry) for entry in (sys.path if path is None else path))
+    return next(filter(None, (_version_in(entry, package) for entry in places)), NOT_INSTALLED)
 
 
 @functools.cache
-def _version_on(package: str, path: tuple[str, ...]) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+def _version_in(entry: str, package: str) -> str:
+    return next((one.version for one in importlib.metadata.distributions(name=package, path=[entry])), "")
 
 
 class Device(ABC):

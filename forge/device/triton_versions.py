@@ -5,7 +5,6 @@ of its own for each version and Python; a process takes it by having that folder
 """
 
 import fcntl
-import importlib.metadata
 import os
 import platform
 import re
@@ -22,7 +21,7 @@ from cdna.triton import known_faults
 from cdna.triton.cache_key import keep_triton_key
 from cdna.triton.linker import provide_linker
 from cdna.triton.versions import interface_of, minor_of
-from forge.device.base import DeviceError
+from forge.device.base import NOT_INSTALLED, DeviceError, version_of
 
 __all__ = [
     "INSTALLED",
@@ -106,9 +105,8 @@ def known_faults_of(asm: dict[str, str], version: str) -> list[str]:
 
 def installed_version() -> str:
     """Of the Triton that Python finds when none of ours is on the path; "" if there is none."""
-    for found in importlib.metadata.distributions(name="triton", path=_without_ours(sys.path)):
-        return found.version
-    return ""
+    found = version_of("triton", _without_ours(sys.path))
+    return "" if found == NOT_INSTALLED else found
 
 
 def _home() -> Path:
@@ -120,7 +118,8 @@ def _place(version: str) -> Path:
 
 
 def _without_ours(path: Iterable[str]) -> list[str]:
-    return [entry for entry in path if Path(entry).parent != _home()]
+    home = str(_home())
+    return [entry for entry in path if os.path.dirname(entry.rstrip("/")) != home]
 
 
 def _python_tag() -> str:

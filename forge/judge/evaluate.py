@@ -333,7 +333,8 @@ def digests(problem: Problem) -> dict[str, bytes]:
     would run in their place or before them in a later run."""
     paths = {str(file.source) for file in problem.files if file.source is not None} | {str(ROOT / "task.yml")}
     for room, kinds in (("reference", (".py", ".yml")), ("forge", (".py", ".so")), ("cdna", (".py", ".so"))):
-        for folder, _, names in os.walk(ROOT / room):
+        for folder, folders, names in os.walk(ROOT / room):
+            folders[:] = [name for name in folders if name != "__pycache__"]
             paths |= {f"{folder}/{name}" for name in names if name.endswith(kinds)}
     for entry in os.scandir(ROOT):
         paths |= {entry.path} if entry.name.endswith((".py", ".so")) else {f"{entry.path}/__init__.py"}

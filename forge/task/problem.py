@@ -364,7 +364,13 @@ def read_top(root: Path = ROOT) -> _Reader:
 
 def load_sets(root: Path = ROOT) -> tuple[ProblemSet, ...]:
     """The sets of the repository's task.yml, in its order. Reads no problem folder."""
-    top = read_top(root)
+    path = root / "task.yml"
+    return _sets_in(path, _text_of(path))
+
+
+@functools.lru_cache(maxsize=8)  # of what is asked for many times
+def _sets_in(path: Path, text: str) -> tuple[ProblemSet, ...]:
+    top, root = _Reader(path, _parsed_once(path, text)), path.parent
     sets = []
     for group in top.readers("sets"):
         entries = []
