@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from forge.bulk.journal import Journal
 from forge.bulk.judge import Judge
-from forge.bulk.verdict import BadRequest, Request, Verdict, refused, to_line
+from forge.bulk.verdict import BadRequest, MachineError, Request, Verdict, refused, to_line
 from forge.commands.planning import eval_parser
 from forge.console import (
     EXIT_BAD_INPUT,
@@ -66,7 +66,8 @@ def parser() -> Parser:
     p.add_argument("--mode", default="test", choices=("test", "benchmark"), help="default: %(default)s")
     p.add_argument("--cases", default="all", metavar="CHOICE", help="all, smoke, or indices such as 0,3-5")
     p.add_argument("--device", default="auto", choices=DEVICE_NAMES, help="default: %(default)s")
-    p.add_argument("--workers", type=int, default=1, metavar="N", help="so many at a time (default: %(default)s)")
+    p.add_argument("--workers", type=int, metavar="N", help="so many at a time (default: 1; all that a cluster has)")
+    p.add_argument("--scheduler", default="", metavar="ADDRESS", help="judge on the workers of this Dask cluster")
     p.add_argument(
         "--out", type=Path, metavar="FILE", help="append verdicts to FILE; what is there already is not judged again"
     )
@@ -211,7 +212,7 @@ def main(argv: Sequence[str]) -> int:
     end_on_signals()
     try:
         return _main(parser().parse_args(argv))
-    except (UsageError, BadRequest) as error:
+    except (UsageError, BadRequest, MachineError) as error:
         print(f"forge judge: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except BrokenPipeError:
@@ -227,7 +228,9 @@ def _main(args: argparse.Namespace) -> int:
     console, started = Console(stderr=True), time.monotonic()
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(Journal(args.out)) if args.out else None
-        judge = stack.enter_context(Judge(args.workers, options=options_of(args), baseline=args.baseline, **asked))
+        judge = stack.enter_context(
+            Judge(args.workers, scheduler=args.scheduler, options=options_of(args), baseline=args.baseline, **asked)
+        )
         run = Run(judge, journal, console)
         bar = stack.enter_context(progress_on(console))
         task = bar.add_task("starting", total=len(args.files) or None)

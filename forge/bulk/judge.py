@@ -1,144 +1,49 @@
-"""Judging many submissions: processes that stay warm (forge/bulk/slot.py), and who gets which submission.
+"""Judging many submissions: processes that stay warm (slots.py), and who gets which submission.
 
 What is asked of them is text: nothing of a submission is imported or run in this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from forge.bulk import slot
+from forge.bulk.slots import Remote, Slot, versions
 from forge.bulk.verdict import BadRequest, MachineError, Request, Verdict, refused
-from forge.console import CONTROL
+from forge.cluster import LOOK_S, ClusterError, cluster
 from forge.generate.submission import read_source
 from forge.history.store import sha256
 from forge.judge.plan import BAD_INPUT
-from forge.judge.processes import describe_exit
-from forge.task.problem import ROOT, ProblemEntry, own_entries
+from forge.task.problem import ProblemEntry, own_entries
 
-# Started as `python -P -c BOOT <repository root> <connection>`: neither the folder that it is started in nor what lies
-# there is on its path.
-BOOT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-fd = int(sys.argv[2])
-sys.argv[:] = ["eval.py"]
-from forge.bulk.slot import serve
-serve(fd)
-"""
 ATTEMPTS = 2  # at a submission whose process is lost
-ENDS_IN_S = 15.0  # a process that was asked to
 SILENT_S = 1800.0  # how long one may say nothing before it is taken for lost
-LAST_BYTES, LAST_LINES = 4096, 3
-
-
-class Slot:
-    """A process, as this one sees it. It is started with its first submission."""
-
-    def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-        self.connection: Connection | None = None
-        self.order: slot.Order | None = None  # that it is at
-        self.tried = 0  # how often that was lost before
-        self.doing = ""
-        self.heard_s = 0.0
-        self.words: IO[bytes] | None = None  # what it printed
-
-    def start(self) -> None:
-        self.close()
-        ours, theirs = socket.socketpair()
-        self.words = self.words or tempfile.TemporaryFile()
-        self.connection = Connection(ours.detach())
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, str(ROOT), str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=self.words,
-            stderr=self.words,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,  # Ctrl-C is for this process, which tells them
-        )
-        theirs.close()
-
-    def give(self, order: slot.Order, tried: int) -> None:
-        self.order, self.tried, self.doing, self.heard_s = order, tried, "starting", time.monotonic()
-        if self.process is None or self.process.poll() is not None:
-            self.start()
-        assert self.connection is not None and self.words is not None
-        self.words.truncate(0)
-        self.words.seek(0)  # where it goes on as well: they share the place
-        try:
-            self.connection.send_bytes(msgspec.msgpack.encode(order))
-        except OSError:
-            pass  # it has just ended: `hear` says so
-
-    def hear(self) -> Verdict | None:
-        """What it says, after `wait` has found that it does. EOFError where it is lost."""
-        assert self.connection is not None
-        try:
-            told = slot.told_decoder.decode(self.connection.recv_bytes())
-        except (OSError, EOFError):
-            raise EOFError from None
-        self.heard_s = time.monotonic()
-        if isinstance(told, slot.Progress):
-            self.doing = told.text
-            return None
-        self.order = None
-        return told.verdict
-
-    def last_words(self) -> str:
-        """Of a process that is lost: how it ended, and what it printed last."""
-        assert self.process is not None and self.words is not None
-        try:
-            ended = describe_exit(self.process.wait(ENDS_IN_S))
-        except subprocess.TimeoutExpired:
-            ended = "the process closed its connection"
-        self.words.seek(max(0, self.words.seek(0, os.SEEK_END) - LAST_BYTES))
-        said = CONTROL.sub("", self.words.read().decode(errors="replace"))
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        return ": ".join([ended, *filter(None, [" | ".join(lines[-LAST_LINES:])])])
-
-    def ask_to_end(self) -> None:
-        """Its own clearing up takes a moment: `close` waits for it."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-
-    def close(self) -> None:
-        self.ask_to_end()
-        if self.process is not None:
-            try:
-                self.process.wait(ENDS_IN_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()  # its fork server sees that, and clears
-                self.process.wait()
-            self.process = None
+_of_thread = threading.local()
 
 
 class Judge:
     """Context manager: `workers` processes that judge, warm from one submission to the next. For one thread.
 
-    options: words for eval.py, as ["--seed", "7"]; baseline: a file or a variant whose time benchmarks are compared
-    with; the others: what is asked of a submission that does not say it."""
+    scheduler: the address of a Dask cluster that judges instead, in all threads of its workers, or in `workers` of
+    them; options: words for eval.py, as ["--seed", "7"]; baseline: a file or a variant whose time benchmarks are
+    compared with; the others: what is asked of a submission that does not say it."""
 
     def __init__(
         self,
-        workers: int = 1,
+        workers: int | None = None,
         *,
+        scheduler: str = "",
         problem: str | Path = "",
         mode: str = "test",
         cases: str = "all",
@@ -146,17 +51,29 @@ class Judge:
         options: Sequence[str] = (),
         baseline: str | Path = "",
     ) -> None:
-        if workers < 1:
+        if workers is not None and workers < 1:
             raise BadRequest(f"workers={workers}: at least 1")
         self.asked = {"problem": str(problem), "mode": mode, "cases": cases, "device": device}
         self.options = list(options)
         self.baseline = slot.Baseline(str(baseline), _digest(Path(baseline)) if baseline else "")
-        self.slots = [Slot() for _ in range(workers)]
+        self.scheduler, self.workers = scheduler, workers
+        self.remote: Remote | None = None
+        self.gone = ""  # why the cluster judges no more
+        self.slots = [] if scheduler else [Slot() for _ in range(workers or 1)]
         self.waiting: deque[tuple[slot.Order, int]] = deque()  # with how often each was tried
         self.done: deque[Verdict] = deque()  # without a process
         self._count = 0
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Judge:
+        """MachineError: no cluster is there."""
+        if self.scheduler:
+            try:
+                where = self._open.enter_context(cluster(self.scheduler, 0))
+                self.remote = Remote(where, self.workers, judge_there)
+                self.remote.look(self.slots)
+            except ClusterError as error:
+                raise MachineError(str(error)) from None
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -164,6 +81,7 @@ class Judge:
             one.ask_to_end()
         for one in self.slots:
             one.close()
+        self._open.close()
 
     # ------------------------------------------------------------ for programs
 
@@ -240,13 +158,16 @@ class Judge:
 
     def hear(self, timeout_s: float | None = None, also: Sequence[int] = ()) -> list[Verdict]:
         """Verdicts that have come, after waiting for one, for progress, or for one of the descriptors `also`."""
+        if self.remote and not self.gone:
+            self.gone = self.remote.look(self.slots)
         self._hand_out()
         verdicts = list(self.done)
         self.done.clear()
         working = {one.connection: one for one in self.slots if one.order is not None}
         if verdicts or not (working or also):
             return verdicts
-        for ready in wait([*working, *also], min(SILENT_S, timeout_s or SILENT_S)):  # type: ignore[list-item]
+        longest_s = LOOK_S if self.remote else SILENT_S
+        for ready in wait([*working, *also], min(longest_s, timeout_s or longest_s)):  # type: ignore[list-item]
             if (one := working.get(ready)) is None:  # type: ignore[call-overload]
                 continue
             try:
@@ -254,6 +175,8 @@ class Judge:
                     verdicts.append(verdict)
             except EOFError:
                 self._lost(one)
+            except ClusterError as error:
+                self.gone = str(error)
         for one in working.values():
             if one.order is not None and one.process and time.monotonic() > one.heard_s + SILENT_S:
                 one.process.send_signal(signal.SIGKILL)
@@ -261,9 +184,20 @@ class Judge:
         return verdicts
 
     def _hand_out(self) -> None:
+        if self.gone:
+            self._give_up()
         for one in self.slots:
             if one.order is None and self.waiting:
                 one.give(*self.waiting.popleft())
+
+    def _give_up(self) -> None:
+        """What is asked of a cluster that is gone: a record each."""
+        left = [one.order for one in self.slots if one.order is not None] + [order for order, _ in self.waiting]
+        self.done += [refused(order.request, MachineError(self.gone), order.key) for order in left]
+        self.waiting.clear()
+        for one in self.slots:
+            one.order = None
+            one.close()
 
     def _lost(self, one: Slot) -> None:
         """A submission whose process is gone gets another one, and then the fault is the machine's."""
@@ -301,3 +235,15 @@ def judge(source: str | bytes | Path, *, options: Sequence[str] = (), **asked: s
 def problems() -> tuple[ProblemEntry, ...]:
     """This repository's."""
     return tuple(own_entries())
+
+
+def judge_there(order: bytes, wanted: dict[str, str]) -> bytes:
+    """Runs in a thread of a worker. No submission's text runs in its process, whose end ends all that it started."""
+    mine = versions()
+    if differs := [f"{name} {mine.get(name)}, not {want}" for name, want in wanted.items() if mine.get(name) != want]:
+        raise MachineError(f"the worker on {socket.gethostname()} has other versions: {', '.join(differs)}")
+    kept = getattr(_of_thread, "judge", None) or Judge()
+    _of_thread.judge = None  # one that an exception leaves in mid-course is not used again
+    verdict = kept.answer(msgspec.msgpack.decode(order, type=slot.Order))
+    _of_thread.judge = kept
+    return msgspec.msgpack.encode(verdict)

@@ -60,7 +60,7 @@ def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:
         **device | {"python": platform.python_version()},
         compilers=made_by(plan.problem, plan.device, plan.submission),
         submission_sha256=hashlib.sha256(plan.submission).hexdigest(),
-        evaluator_sha256=_evaluator_digest(),
+        evaluator_sha256=evaluator_digest(),
         release=release(),
         platform=platform.platform(),
         cores=os.cpu_count(),
@@ -69,7 +69,7 @@ def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:
 
 
 @functools.cache
-def _evaluator_digest() -> str:
+def evaluator_digest() -> str:
     """Of our own sources, as this process has them: two results with the same value were judged by the same code."""
     digest, folder = hashlib.sha256(), Path(__file__).resolve().parents[1]
     for path in sorted(folder.rglob("*.py")):

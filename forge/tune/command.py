@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from forge.cluster import ClusterError
 from forge.console import (
     EXIT_BAD_INPUT,
     EXIT_FAIL,
@@ -40,7 +41,6 @@ from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
 from forge.tune import files, messages
-from forge.tune.cluster import ClusterError
 from forge.tune.search import Row, coordinate_search, leader
 from forge.tune.spaces import SpaceError
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of

@@ -1,6 +1,6 @@
 """Tuning a file: forge.tune SUBMISSION or FOLDER. Each row is the file with that row set, judged as a whole.
 
-docs/tuning.md says what it needs of a file. Trials run on a Dask cluster (cluster.py); the trials log is that of
+docs/tuning.md says what it needs of a file. Trials run on a Dask cluster (forge/cluster.py); the trials log is that of
 trials_log.py, so the same command goes on where it stopped, and two of them share what both have tried.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forge.cluster import Cluster, cluster, local_workers
 from forge.console import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, UsageError, number
 from forge.device import resolve
 from forge.files import write_whole
@@ -24,10 +25,9 @@ from forge.judge.plan import STAND_IN_ARCH, EvalPlan, cases_to_run, choose_harne
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import Problem, ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
-from forge.tune.cluster import Cluster, cluster, local_workers
 from forge.tune.search import WORTH, Row, beats, leader, outwards
 from forge.tune.spaces import FileSpace, space_of
-from forge.tune.trial import Job, Outcome
+from forge.tune.trial import Job, Outcome, lost, run
 from forge.tune.trials_log import Setting, Trial, TrialsLog
 
 CLOCK_TEXTS = {"modelled": "modelled, not measured", "b2b": "back to back", "harness": "on the harness's clock"}
@@ -161,9 +161,9 @@ class FileTuner:
             return True
         if self.deadline is not None and time.monotonic() > self.deadline:
             return False
-        for job, outcome in self.where.outcomes(list(jobs)):
+        for job, outcome in self.where.results(run, list(jobs), None):
             case, row = jobs[job]
-            self.note(case, row, outcome)
+            self.note(case, row, outcome or lost())
         return True
 
     @property

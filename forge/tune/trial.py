@@ -81,3 +81,7 @@ def outcome_of(document: Document, keys: tuple[str, ...]) -> Outcome:
         times["b2b"] = case.back_to_back.us
     versions = {name: told for name in VERSIONS if (told := getattr(made, name))}
     return Outcome(case.status.value, case.message, times, keys, versions)
+
+
+def lost() -> Outcome:
+    return Outcome("crash", "took several workers down")

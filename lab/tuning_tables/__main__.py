@@ -1,7 +1,7 @@
 """Makes the emulated cards' tuning tables anew by the time model: python -m lab.tuning_tables [PROBLEM ...].
 
 Offline, under the leaderboard's Triton: rows are modelled as modelled.py does it, on a Dask cluster
-(forge/tune/cluster.py), and kept in a journal, which is a trials log of all tables together. README.md says what is
+(forge/cluster.py), and kept in a journal, which is a trials log of all tables together. README.md says what is
 tried.
 """
 
@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from forge.cluster import Cluster, ClusterError, cluster, local_workers
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, Parser, UsageError, number
 from forge.device import resolve, triton_versions
 from forge.device.hip_compiler import hip_compiler
@@ -27,10 +28,9 @@ from forge.generate.tuning import NewRow, Table, read_table, table_path, with_ro
 from forge.judge import compilers
 from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
 from forge.task.problem import ROOT, Case, Problem, find_problem, own_entries
-from forge.tune.cluster import Cluster, ClusterError, cluster, local_workers, lost
 from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
 from forge.tune.search import Row, beats, outwards
-from forge.tune.trial import Outcome
+from forge.tune.trial import Outcome, lost
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
 from lab.tuning_tables import header
 from lab.tuning_tables.modelled import Sweep, sweep

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 import forge
-from forge.bulk import command, journal, judge, verdict
+from forge.bulk import command, journal, slots, verdict
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, UsageError
 from forge.history.document import read_result
 from lab.verdicts import PROBLEM, corpus
@@ -197,7 +197,7 @@ def test_a_process_that_is_lost_costs_nothing_but_time() -> None:
 
 
 def test_processes_that_die_at_each_start_are_the_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "BOOT", "import sys; sys.exit('no engine here')")
+    monkeypatch.setattr(slots, "BOOT", "import sys; sys.exit('no engine here')")
     with forge.Judge(workers=2, problem=PROBLEM) as one:
         verdicts = list(one.judge_all([{"source": RIGHT}, {"source": RIGHT}, {"file": "/nowhere.py"}]))
         with pytest.raises(forge.MachineError, match="lost 2 times: .* exit code 1: no engine here"):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The rooms of the two packages, and those that each may import: a room stands above all that it uses, and none above
 # itself. What a package has beside its rooms is a room, too.
 FORGE: dict[str, set[str]] = {
+    "cluster": set(),
     "console": set(),
     "files": set(),
     "interpreter": set(),
@@ -25,8 +26,8 @@ FORGE["judge"] = {"console", "task", "device"}
 FORGE["history"] = {"console", "files", "task", "device", "judge"}
 FORGE["commands"] = {"console", "files", "task", "device", "generate", "judge", "history", "compile_report"}
 FORGE["compile_report"] = {"console", "task", "device", "generate", "judge", "history"}
-FORGE["tune"] = {"console", "interpreter", "files", "task", "device", "generate", "judge", "history"}
-FORGE["bulk"] = {"console", "files", "task", "device", "generate", "judge", "history", "commands"}
+FORGE["tune"] = {"cluster", "console", "interpreter", "files", "task", "device", "generate", "judge", "history"}
+FORGE["bulk"] = {"cluster", "console", "files", "task", "device", "generate", "judge", "history", "commands"}
 FORGE["serve"] = {"console", "task", "device", "generate", "judge", "history", "commands", "bulk"}
 FORGE["__init__"] = {"bulk"}
 FORGE["__main__"] = {"console", "interpreter", "device", "commands", "bulk", "serve", "tune"}

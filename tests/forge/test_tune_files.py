@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from forge.cluster import Cluster, ClusterError, cluster
 from forge.tune import files
-from forge.tune.cluster import Cluster, ClusterError, cluster
 from forge.tune.command import main, parser
 from forge.tune.spaces import FileSpace, SpaceError, space_of
 from forge.tune.trial import Job, Outcome
@@ -129,7 +129,7 @@ class Answers(Cluster):
     def __init__(self, us: Any) -> None:
         self.us, self.tried = us, 0
 
-    def outcomes(self, jobs: Any) -> Any:
+    def results(self, function: Any, jobs: Any, end: Any) -> Any:
         for job in jobs:
             self.tried += 1
             us = self.us(job)
@@ -274,7 +274,7 @@ def test_a_tuner_whose_workers_are_all_killed_says_so_and_goes_on_when_one_comes
             for worker in workers:
                 worker.kill()
             said = ""
-            while "no worker is left; trials so far are kept" not in said:
+            while "no worker is left; what is done is kept" not in said:
                 assert (line := process.stdout.readline()), said
                 said += line
             workers.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
@@ -292,11 +292,11 @@ def test_a_cluster_without_workers_ends_the_command_after_a_while(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("forge.tune.cluster.LOOK_S", 0.1)
-    monkeypatch.setattr("forge.tune.cluster.ALONE_S", 0.6)
+    monkeypatch.setattr("forge.cluster.LOOK_S", 0.1)
+    monkeypatch.setattr("forge.cluster.ALONE_S", 0.6)
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as own:
         with distributed.Client(own) as client:
-            with pytest.raises(ClusterError, match="no worker for 0.01 min; trials so far are kept"):
+            with pytest.raises(ClusterError, match="no worker for 0.01 min; what is done is kept"):
                 list(Cluster(client).results(abs, [-1, -2], None))
             assert capsys.readouterr().out.count("no worker is left") == 1
             own.scale(1)
