@@ -1,9 +1,6 @@
 """One row a shape of amd-ag-gemm on gfx942; M is of all ranks, N of one.
 
-None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links, by
-`python -m lab.tuning_tables` (docs/tuning.md); what spills under Triton 3.7.1 was left out. The rows of 4096 and 8192 are of
-an older model, with halves of the waves in turns (docs/compilers.md). DEFAULT has the largest tile that does not spill, and
-56 senders, eight a peer, as published solutions use.
+None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links (docs/tuning.md).
 SENDERS: workgroups in all. PUSH: elements a turn. BAND: row tiles of a peer that are taken together. MFMA: the
 instruction's rows.
 """

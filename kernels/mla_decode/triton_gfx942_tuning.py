@@ -7,14 +7,6 @@ workgroups. HEAD_M is the rows of a tile in the products by head: 64 make 256 wo
 Attention: BLOCK_H heads and BLOCK_N keys. 64 heads hold their queries and results in registers, 458 of 512 with blocks of
 32 keys (Triton 3.6.0): one wave a SIMD. A batch of 128 are 256 workgroups without splits; two splits would be 512, two rounds of
 half the keys on 304 CUs.
-
-Held against others under Triton 3.6.0 by the model as it is, kernel by kernel. The attention and the merge of its splits, 4096 and
-6144 tokens cached: 495 and 726 us, 515 and 748 with two splits, 552 with four (4096), 766 with seven (6144), 609 and 899 with
-16 keys, 923 with 32 heads, 838 and 1241 with 32 heads and 64 keys. 64 keys (579) and 8 waves (708) spill; 128 heads exceed LDS.
-The other launches do not know the cache's length: q down takes 23 us in 14 slices, 25 in 6 or 8, 28 in 12; kv down 20 to 22 in
-14, 21 in 7, 27 to 34 in 28; o 85 in 5, 87 in 4, 94 in 8, 96 in 3; query 58, 73 with HEAD_M 32 or 128 or with steps of 32. Steps of
-128 in query would save 5, but what an H200 keeps of them on the way exceeds its shared memory. LINEAR_N 32 saves 9 of q and kv
-down and costs 25 of o, LINEAR_K 128 costs 25.
 """
 
 # What a batch outside the table gets, with as many SPLITS as there are compute units for.

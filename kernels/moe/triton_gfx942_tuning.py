@@ -5,12 +5,6 @@ Modelled over 128, 64 and 256 rows, gate tiles of 64 and 128 columns (each of ga
 0.65 of the matrix peak where an expert has 512 rows. Two such workgroups share a compute unit. 256 rows would read fewer
 weights, but the last tile of an expert wastes more: at 2048 tokens an expert has 256 rows on average.
 GROUP_M 8 holds an expert's rows at 2048 tokens, so that each of its weights is read from memory once.
-
-The times are of the model as it is under Triton 3.6.0, the case at its full size, all but the router and the sort as samples. 64
-rows of a tile lose in every case: 2652 and 9865 us of the benchmarks, 667, 1329 and 9757 of the tests. The L2s bound the products
-of large ones, and such tiles read more. MFMA 16 with GROUP_M 16 and MFMA 32 with GROUP_M 8 are within 1 %: 2310 and 2292 us with
-2048 tokens, 7589 and 7623 with 8192 of 8 experts. Gate tiles of 128 columns on 8 waves take 2549 with 2048 tokens, 256 rows on 8
-waves 8927 with 8192.
 """
 
 # What a shape outside the table gets: half the rows, for a few tokens an expert.

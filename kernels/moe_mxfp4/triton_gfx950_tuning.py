@@ -1,7 +1,6 @@
 """One row a shape of amd-moe-mxfp4; none was measured: no MI355X was at hand.
 
-Rows were chosen by the emulated card's time model, as `python -m lab.tuning_tables` does it (docs/tuning.md); but for 16 tokens of
-257 experts three others beside the row in force were tried, and for 512 of 33 with 2048 columns seven.
+Rows were chosen by the emulated card's time model (docs/tuning.md).
 """
 
 # fmt: off

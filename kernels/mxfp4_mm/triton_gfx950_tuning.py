@@ -1,8 +1,7 @@
 """One row a shape of amd-mxfp4-mm; none was measured: no MI355X was at hand.
 
-All were chosen by the emulated card's time model, by `python -m lab.tuning_tables` (docs/tuning.md). Tiles have few rows of
-a, even at M = 256: quantising a takes longer than multiplying, so it is spread over more workgroups; b is read again for
-each, out of the L2. What is 1 to 10 % apart at M up to 32 is the part of a launch that no row changes.
+All were chosen by the emulated card's time model (docs/tuning.md). Tiles have few rows of a: quantising a takes longer than
+multiplying, so it is spread over more workgroups.
 """
 
 # fmt: off

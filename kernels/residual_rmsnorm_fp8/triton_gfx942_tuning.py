@@ -1,9 +1,4 @@
-"""LANE: elements of a row that a lane holds (at most 16 waves take a row). None was measured: no MI300X was at hand.
-
-Rows of 16384 were modelled with LANE 8 to 64 by `python -m lab.tuning_tables` (docs/tuning.md). Up to 512 rows all are within
-2 %, which is less than placing tensors changes, so one value stands for all; 1024 rows take 37.1 us with 16 and 64, 32.3 with 32.
-Narrower rows are bound by latency; with 16 a row of 1032 has two waves, one of 5128 eight.
-"""
+"""LANE: elements of a row that a lane holds (at most 16 waves take a row). None was measured: no MI300X was at hand."""
 
 # What a shape outside the table gets.
 DEFAULT = {"LANE": 16}

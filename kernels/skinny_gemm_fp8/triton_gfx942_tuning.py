@@ -1,11 +1,7 @@
 """One row a weight shape; m is the rows of a as they are padded, 16 or 32. None was measured: no MI300X was at hand.
 
-Chosen by the emulated card's time model, by `python -m lab.tuning_tables` (docs/tuning.md); at n = 13312 one, two and four waves
-are alike, and two were taken. Every benchmark is bound by the weight's bytes from HBM, so a row has to keep enough of them in
-flight and to add little traffic of its own. The CU that has most of the weight ends last: n = 13312 has 416 tiles, 2 for the
-fullest of 304 CUs and 1.4 in the mean; five slices make them 7 and 6.8. There steps of 256 of k take 59.5 us and steps of 512
-take 73.4: twice as many workgroups share a CU. n = 16384 has 512 tiles, of which slices save nothing; n = 2304 has 72, which
-eight slices make 576.
+Chosen by the emulated card's time model (docs/tuning.md); lab/tried has the others. The weight's bytes from HBM bound every
+benchmark, so a row has to keep enough of them in flight and to add little traffic of its own.
 """
 
 # What a shape outside the table gets. SPLIT_K 0: as many slices as fill the card, see split_k() in host.py.

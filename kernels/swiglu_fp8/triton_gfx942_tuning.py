@@ -1,11 +1,6 @@
 """LANE: outputs of a piece; PIECES: of a workgroup; with 64 for each of its waves, a lane has one piece.
 
-None was measured: no MI300X was at hand. Rows were chosen by the emulated card's time model, by
-`python -m lab.tuning_tables` (docs/tuning.md). Few rows are bound by latency: small workgroups reach the most CUs, and small
-pieces spread the arithmetic over more lanes; up to 128 rows the best five are within 0.3 us, which is what placing tensors
-changes. From 1024 rows on HBM is the bound and LANE 8 (loads of 16 bytes) is kept: of one wave, LANE 2 and 4 were modelled 6 to
-13 % faster at some shapes and slower at others (2048 x 16384: 45.6, 40.7 and 47.8 us for LANE 2, 4 and 8), which is more than
-the model, of 16 workgroups, can tell.
+None was measured: no MI300X was at hand. Rows were chosen by the emulated card's time model (docs/tuning.md): lab/tried.
 """
 
 # What a shape outside the table gets.
