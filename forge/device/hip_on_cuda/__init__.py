@@ -28,8 +28,9 @@ from forge.device.hip_on_cuda.translate import (
 from forge.files import keep_written
 
 INCLUDE = Path(__file__).with_name("include")
-# What CUDA's runtime has under the same name, but for hip before it, and with the same meaning and arguments. Names of
-# another meaning are in hip_runtime_api.h; names without any are not declared, so that their use is an error.
+# What CUDA's runtime has with the same meaning and arguments: under the same name but for `hip` before it, or under the
+# one behind `=` (pinned memory is coherent in CUDA, always). An attribute of a device is `cudaDevAttr` there. What has
+# another meaning is in hip_runtime_api.h; names without any are not declared, so that their use is an error.
 NAMES = Path(__file__).with_name("runtime_names.txt")
 HIP_SUFFIXES = (".hip", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c++")
 
@@ -87,7 +88,8 @@ def _translated(path: Path, text: str | None, folder: Path) -> Path:
 
 def headers(folder: Path) -> list[str]:
     """Where the compiler finds HIP's headers: ours, and one that is made in this folder."""
-    lines = [f"#define hip{name} cuda{name}\n" for name in NAMES.read_text().split()]
+    names = [name.partition("=") for name in NAMES.read_text().split()]
+    lines = [f"#define hip{hip} cuda{cuda or hip.replace('DeviceAttribute', 'DevAttr')}\n" for hip, _, cuda in names]
     keep_written(folder / "hip_runtime_names.h", "".join(["#pragma once\n", *lines]))
     return [str(INCLUDE), str(folder)]
 

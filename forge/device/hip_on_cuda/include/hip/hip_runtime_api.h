@@ -11,19 +11,6 @@
 
 #include "hip_runtime_names.h"  // made of runtime_names.txt where an extension is built
 
-// --- errors that CUDA spells differently -------------------------------------------------------------------------
-
-#define hipErrorOutOfMemory cudaErrorMemoryAllocation
-#define hipErrorInvalidHandle cudaErrorInvalidResourceHandle
-#define hipErrorNotInitialized cudaErrorInitializationError
-#define hipErrorDeinitialized cudaErrorCudartUnloading
-#define hipErrorInvalidContext cudaErrorDeviceUninitialized
-#define hipErrorInvalidImage cudaErrorInvalidKernelImage
-#define hipErrorNoBinaryForGpu cudaErrorNoKernelImageForDevice
-#define hipErrorNotFound cudaErrorSymbolNotFound
-#define hipErrorLaunchTimeOut cudaErrorLaunchTimeout
-#define hipErrorECCNotCorrectable cudaErrorECCUncorrectable
-
 // --- devices -----------------------------------------------------------------------------------------------------
 
 // CUDA's properties, those that CUDA 13 has only as attributes, and AMD's name for what code is compiled for.
@@ -35,50 +22,6 @@ struct hipDeviceProp_t : cudaDeviceProp {
 
 typedef int hipDevice_t;
 typedef cudaDeviceAttr hipDeviceAttribute_t;
-#define hipDeviceAttributeAsyncEngineCount cudaDevAttrAsyncEngineCount
-#define hipDeviceAttributeCanMapHostMemory cudaDevAttrCanMapHostMemory
-#define hipDeviceAttributeCanUseHostPointerForRegisteredMem cudaDevAttrCanUseHostPointerForRegisteredMem
-#define hipDeviceAttributeClockRate cudaDevAttrClockRate
-#define hipDeviceAttributeComputeCapabilityMajor cudaDevAttrComputeCapabilityMajor
-#define hipDeviceAttributeComputeCapabilityMinor cudaDevAttrComputeCapabilityMinor
-#define hipDeviceAttributeComputeMode cudaDevAttrComputeMode
-#define hipDeviceAttributeComputePreemptionSupported cudaDevAttrComputePreemptionSupported
-#define hipDeviceAttributeConcurrentKernels cudaDevAttrConcurrentKernels
-#define hipDeviceAttributeConcurrentManagedAccess cudaDevAttrConcurrentManagedAccess
-#define hipDeviceAttributeCooperativeLaunch cudaDevAttrCooperativeLaunch
-#define hipDeviceAttributeEccEnabled cudaDevAttrEccEnabled
-#define hipDeviceAttributeHostNativeAtomicSupported cudaDevAttrHostNativeAtomicSupported
-#define hipDeviceAttributeHostRegisterSupported cudaDevAttrHostRegisterSupported
-#define hipDeviceAttributeIntegrated cudaDevAttrIntegrated
-#define hipDeviceAttributeL2CacheSize cudaDevAttrL2CacheSize
-#define hipDeviceAttributeManagedMemory cudaDevAttrManagedMemory
-#define hipDeviceAttributeMaxBlockDimX cudaDevAttrMaxBlockDimX
-#define hipDeviceAttributeMaxBlockDimY cudaDevAttrMaxBlockDimY
-#define hipDeviceAttributeMaxBlockDimZ cudaDevAttrMaxBlockDimZ
-#define hipDeviceAttributeMaxBlocksPerMultiProcessor cudaDevAttrMaxBlocksPerMultiprocessor
-#define hipDeviceAttributeMaxGridDimX cudaDevAttrMaxGridDimX
-#define hipDeviceAttributeMaxGridDimY cudaDevAttrMaxGridDimY
-#define hipDeviceAttributeMaxGridDimZ cudaDevAttrMaxGridDimZ
-#define hipDeviceAttributeMaxRegistersPerBlock cudaDevAttrMaxRegistersPerBlock
-#define hipDeviceAttributeMaxRegistersPerMultiprocessor cudaDevAttrMaxRegistersPerMultiprocessor
-#define hipDeviceAttributeMaxSharedMemoryPerBlock cudaDevAttrMaxSharedMemoryPerBlock
-#define hipDeviceAttributeMaxSharedMemoryPerMultiprocessor cudaDevAttrMaxSharedMemoryPerMultiprocessor
-#define hipDeviceAttributeMaxThreadsPerBlock cudaDevAttrMaxThreadsPerBlock
-#define hipDeviceAttributeMaxThreadsPerMultiProcessor cudaDevAttrMaxThreadsPerMultiProcessor
-#define hipDeviceAttributeMemoryBusWidth cudaDevAttrGlobalMemoryBusWidth
-#define hipDeviceAttributeMemoryClockRate cudaDevAttrMemoryClockRate
-#define hipDeviceAttributeMemoryPoolsSupported cudaDevAttrMemoryPoolsSupported
-#define hipDeviceAttributeMultiprocessorCount cudaDevAttrMultiProcessorCount
-#define hipDeviceAttributePageableMemoryAccess cudaDevAttrPageableMemoryAccess
-#define hipDeviceAttributePciBusId cudaDevAttrPciBusId
-#define hipDeviceAttributePciDeviceId cudaDevAttrPciDeviceId
-#define hipDeviceAttributePciDomainId cudaDevAttrPciDomainId
-#define hipDeviceAttributeSharedMemPerBlockOptin cudaDevAttrMaxSharedMemoryPerBlockOptin
-#define hipDeviceAttributeSharedMemPerMultiprocessor cudaDevAttrMaxSharedMemoryPerMultiprocessor
-#define hipDeviceAttributeStreamPrioritiesSupported cudaDevAttrStreamPrioritiesSupported
-#define hipDeviceAttributeTotalConstantMemory cudaDevAttrTotalConstantMemory
-#define hipDeviceAttributeUnifiedAddressing cudaDevAttrUnifiedAddressing
-#define hipDeviceAttributeWarpSize cudaDevAttrWarpSize
 // Ticks of wall_clock64(), which is the GPU's timer in nanoseconds. No number of CUDA's.
 #define hipDeviceAttributeWallClockRate static_cast<cudaDeviceAttr>(0x48495000)
 
@@ -103,8 +46,6 @@ inline cudaError_t hipDeviceGet(hipDevice_t* device, int ordinal) {
   *device = ordinal;
   return cudaSuccess;
 }
-#define hipProfilerStart cudaProfilerStart
-#define hipProfilerStop cudaProfilerStop
 
 // --- memory ------------------------------------------------------------------------------------------------------
 
@@ -122,23 +63,9 @@ template <typename T> cudaError_t hipExtMallocWithFlags(T** pointer, size_t byte
   return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
 }
 
-#define hipHostMallocDefault cudaHostAllocDefault
-#define hipHostMallocPortable cudaHostAllocPortable
-#define hipHostMallocMapped cudaHostAllocMapped
-#define hipHostMallocWriteCombined cudaHostAllocWriteCombined
-// Pinned memory is coherent in CUDA, always.
-#define hipHostMallocNumaUser cudaHostAllocDefault
-#define hipHostMallocCoherent cudaHostAllocDefault
-#define hipHostMallocNonCoherent cudaHostAllocDefault
-#define hipHostMallocUncached cudaHostAllocDefault
-#define hipExtHostRegisterCoarseGrained cudaHostRegisterDefault
-#define hipExtHostRegisterUncached cudaHostRegisterDefault
-
 template <typename T> cudaError_t hipHostMalloc(T** pointer, size_t bytes, unsigned flags = hipHostMallocDefault) {
   return cudaHostAlloc(reinterpret_cast<void**>(pointer), bytes, flags);
 }
-#define hipHostFree cudaFreeHost
-#define hipMemAllocHost cudaMallocHost
 
 inline cudaError_t hipMemcpyWithStream(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                        cudaStream_t queue) {
