@@ -1,6 +1,6 @@
 """How the HIP compiler at hand differs from the leaderboards': ROCm 7.1's clang, of LLVM 20.
 
-What only a newer clang takes is a list (data/newer_than_clang_20.txt, which says how it was made) of LLVM's own. AMD's
+What only a newer clang takes is a list (newer_than_clang_20.txt, which says how it was made) of LLVM's own. AMD's
 clang of that version has changes of AMD's on top, which may bring some of it: so it is warned of, not refused.
 """
 
@@ -40,8 +40,8 @@ def difference(compiler: Compiler) -> str:
 @functools.cache
 def newer() -> tuple[str, ...]:
     """Names of builtins, and options, of a newer clang."""
-    lines = (line.strip() for line in _LIST.read_text(encoding="utf-8").splitlines())
-    return tuple(line for line in lines if line and not line.startswith("#"))
+    lines = _LIST.read_text(encoding="utf-8").splitlines()
+    return tuple(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def names_newer(text: str, flags: Sequence[str]) -> list[str]:

@@ -104,30 +104,30 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
   switch (which) {
 #define A(NAME, VALUE) \
   case hipDeviceAttribute##NAME: *out = (int)(VALUE); return true
+#define YES(NAME) A(NAME, 1);
+#define NO(NAME) A(NAME, 0);
+    // clang-format off
+    YES(CanMapHostMemory) YES(CanUseHostPointerForRegisteredMem) YES(ConcurrentKernels) YES(ConcurrentManagedAccess)
+    YES(CooperativeLaunch) YES(DirectManagedMemAccessFromHost) YES(GlobalL1CacheSupported)
+    YES(HostNativeAtomicSupported) YES(ManagedMemory) YES(PageableMemoryAccess) YES(StreamPrioritiesSupported)
+    YES(UnifiedAddressing) YES(MemoryPoolsSupported) YES(VirtualMemoryManagementSupported) YES(HostRegisterSupported)
+    YES(IsLargeBar) YES(CanUseStreamWaitValue) YES(FineGrainSupport)
+    NO(ComputePreemptionSupported) NO(CooperativeMultiDeviceLaunch) NO(Integrated) NO(IsMultiGpuBoard)
+    NO(KernelExecTimeout) NO(MultiGpuBoardGroupID) NO(PageableMemoryAccessUsesHostPageTables)
+    NO(ReservedSharedMemPerBlock) NO(TccDriver) NO(CooperativeMultiDeviceUnmatchedFunc)
+    NO(CooperativeMultiDeviceUnmatchedGridDim) NO(CooperativeMultiDeviceUnmatchedBlockDim)
+    NO(CooperativeMultiDeviceUnmatchedSharedMem) NO(ImageSupport);
+    // clang-format on
     A(EccEnabled, p.ECCEnabled);
     A(AccessPolicyMaxWindowSize, p.accessPolicyMaxWindowSize);
     A(AsyncEngineCount, p.asyncEngineCount);
-    A(CanMapHostMemory, 1);
-    A(CanUseHostPointerForRegisteredMem, 1);
     A(ClockRate, p.clockRate);
     A(ComputeMode, p.computeMode);
-    A(ComputePreemptionSupported, 0);
-    A(ConcurrentKernels, 1);
-    A(ConcurrentManagedAccess, 1);
-    A(CooperativeLaunch, 1);
-    A(CooperativeMultiDeviceLaunch, 0);
     A(DeviceOverlap, p.deviceOverlap);
-    A(DirectManagedMemAccessFromHost, 1);
-    A(GlobalL1CacheSupported, 1);
-    A(HostNativeAtomicSupported, 1);
-    A(Integrated, 0);
-    A(IsMultiGpuBoard, 0);
-    A(KernelExecTimeout, 0);
     A(L2CacheSize, p.l2CacheSize);
     A(LocalL1CacheSupported, p.localL1CacheSupported);
     A(ComputeCapabilityMajor, p.major);
     A(ComputeCapabilityMinor, p.minor);
-    A(ManagedMemory, 1);
     A(MaxBlocksPerMultiProcessor, p.maxBlocksPerMultiProcessor);
     A(MaxBlockDimX, p.maxThreadsDim[0]);
     A(MaxBlockDimY, p.maxThreadsDim[1]);
@@ -140,48 +140,32 @@ static bool attribute(const hipDeviceProp_t& p, hipDeviceAttribute_t which, int*
     A(MaxPitch, p.memPitch);
     A(MemoryBusWidth, p.memoryBusWidth);
     A(MemoryClockRate, p.memoryClockRate);
-    A(MultiGpuBoardGroupID, 0);
     A(MultiprocessorCount, p.multiProcessorCount);
-    A(PageableMemoryAccess, 1);
-    A(PageableMemoryAccessUsesHostPageTables, 0);
     A(PciBusId, p.pciBusID);
     A(PciDeviceId, p.pciDeviceID);
     A(PciDomainId, p.pciDomainID);
     A(MaxRegistersPerBlock, p.regsPerBlock);
     A(MaxRegistersPerMultiprocessor, p.regsPerMultiprocessor);
-    A(ReservedSharedMemPerBlock, 0);
     A(MaxSharedMemoryPerBlock, p.sharedMemPerBlock);
     A(SharedMemPerBlockOptin, p.sharedMemPerBlockOptin);
     A(SharedMemPerMultiprocessor, p.sharedMemPerMultiprocessor);
-    A(StreamPrioritiesSupported, 1);
     A(SurfaceAlignment, p.surfaceAlignment);
-    A(TccDriver, 0);
     A(TextureAlignment, p.textureAlignment);
     A(TexturePitchAlignment, p.texturePitchAlignment);
     A(TotalConstantMemory, p.totalConstMem);
     A(TotalGlobalMem, p.totalGlobalMem >> 31 ? 2147483647 : p.totalGlobalMem);
-    A(UnifiedAddressing, 1);
     A(WarpSize, p.warpSize);
-    A(MemoryPoolsSupported, 1);
-    A(VirtualMemoryManagementSupported, 1);
-    A(HostRegisterSupported, 1);
     A(MemoryPoolSupportedHandleTypes, hipMemHandleTypePosixFileDescriptor);
     A(ClockInstructionRate, p.clockInstructionRate);
     A(MaxSharedMemoryPerMultiprocessor, p.maxSharedMemoryPerMultiProcessor);
-    A(CooperativeMultiDeviceUnmatchedFunc, 0);
-    A(CooperativeMultiDeviceUnmatchedGridDim, 0);
-    A(CooperativeMultiDeviceUnmatchedBlockDim, 0);
-    A(CooperativeMultiDeviceUnmatchedSharedMem, 0);
-    A(IsLargeBar, 1);
     A(AsicRevision, p.asicRevision);
-    A(CanUseStreamWaitValue, 1);
-    A(ImageSupport, 0);
     A(PhysicalMultiProcessorCount, p.multiProcessorCount);
-    A(FineGrainSupport, 1);
     A(WallClockRate, p.clockInstructionRate);
     A(NumberOfXccs, device_card().xcds);
     A(MaxAvailableVgprsPerThread, device_card().vgprs_per_lane);
 #undef A
+#undef YES
+#undef NO
     default: return false;
   }
 }

@@ -1,7 +1,4 @@
 // This library's own functions by name.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "runtime.h"
 #include <dlfcn.h>
 

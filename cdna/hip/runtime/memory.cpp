@@ -4,14 +4,10 @@
 // inaccessible page after it: an access beyond the end faults. Freed ranges stay inaccessible for a while, so
 // that a use after free faults too. Another process opens the file through /proc and maps the same pages (IPC
 // handles).
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "runtime.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "memory/registry.h"

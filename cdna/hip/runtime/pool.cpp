@@ -1,7 +1,4 @@
 // Memory pools: their limits and attributes; allocations from them are plain ones.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "runtime.h"
 #include <sys/mman.h>
 #include <unistd.h>

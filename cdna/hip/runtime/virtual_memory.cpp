@@ -1,7 +1,4 @@
 // Virtual memory management: reserved addresses, memory without an address, and mappings of one into the other.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "runtime.h"
 #include <sys/mman.h>
 #include <sys/stat.h>
