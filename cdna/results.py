@@ -12,7 +12,7 @@ from msgspec.structs import replace
 class ModelledTime(Struct, frozen=True, omit_defaults=True):
     """A modelled duration; never a measurement."""
 
-    us: float
+    us: float  # with each launch's own time
     bound: str  # what it is spent on: observe/model.py
     parts_us: dict[str, float] = {}  # what each bound alone would take
     cycles: float = 0.0  # of the replay
@@ -91,19 +91,19 @@ SEEN, ALL_ORDERS, ALL_INPUTS, UNDECIDED = "seen", "all orders", "all inputs", "u
 class Finding(Struct, frozen=True):
     """Something a check found, once for each source line and tensor; `count` says how often it did."""
 
-    kind: str = ""
-    kernel: str = ""
+    kind: str = ""  # of engine/checks/kinds.h, hazard or compiler
+    kernel: str = ""  # as its source has it
     arch: str = ""
-    message: str = ""
+    message: str = ""  # what is wrong, in one sentence
     instruction: str = ""  # its text
     source: str = ""  # file:line
     workgroup: tuple[int, int, int] | None = None
-    wave: int | None = None
-    lane: int | None = None
+    wave: int | None = None  # in its workgroup
+    lane: int | None = None  # of the wave, 0 to 63
     address: int | None = None  # of memory, or a byte of LDS
     tensor: str = ""  # name and extent, where known
     other_instruction: str = ""  # the other one, of a race or a missing wait
-    count: int = 1
+    count: int = 1  # how often it was seen
     consequence: str = ""  # what becomes of it, where the kind does not say
     certainty: str = SEEN
     path: tuple[str, ...] = ()  # "file:line to file:line" where control went elsewhere than on

@@ -36,35 +36,35 @@ class HotLine(Struct, frozen=True):
 class KernelWork(Struct, frozen=True):
     """Counters of a kernel's launches together, with the costliest lines of the longest and what to change there."""
 
-    waves_per_simd: float = 0.0
-    cycles: dict[str, Count] = {}  # by unit
-    barriers: Count = 0
-    waits: Count = 0
-    active_lanes: float | None = None  # shares; None of nothing
-    lds_conflict_cycles: Count = 0
-    coalescing: float | None = None
-    l1_hit_rate: float | None = None
-    l2_hit_rate: float | None = None
-    l2_read_bytes: Count = 0
+    waves_per_simd: float = 0.0  # that fit, by registers, LDS and workgroup size
+    cycles: dict[str, Count] = {}  # by unit, of all waves
+    barriers: Count = 0  # that waves came to
+    waits: Count = 0  # s_waitcnt, executed
+    active_lanes: float | None = None  # share of the lanes of vector instructions; None where there are none
+    lds_conflict_cycles: Count = 0  # of the LDS's, lost to bank conflicts
+    coalescing: float | None = None  # share of the 64-byte pieces touched that the bytes need; None of no access
+    l1_hit_rate: float | None = None  # share of its reads; None of no read
+    l2_hit_rate: float | None = None  # share of the bytes read; likewise
+    l2_read_bytes: Count = 0  # between the L1s and the L2s
     l2_write_bytes: Count = 0
     fabric_read_bytes: Count = 0  # between the L2s and the memory side
     fabric_write_bytes: Count = 0
-    hbm_read_bytes: Count = 0
+    hbm_read_bytes: Count = 0  # past the memory-side cache
     hbm_write_bytes: Count = 0
     link_read_bytes: Count = 0  # from peers' memory
     link_write_bytes: Count = 0
-    lines: tuple[HotLine, ...] = ()
-    gains: tuple[Gain, ...] = ()
-    advice: tuple[Advice, ...] = ()
+    lines: tuple[HotLine, ...] = ()  # those that cost most first
+    gains: tuple[Gain, ...] = ()  # likewise
+    advice: tuple[Advice, ...] = ()  # what gains most first
 
 
 class Spent(Struct, frozen=True):
     """What of a kernel's modelled time goes to one reason at one line."""
 
     place: str  # file:line; empty of a launch
-    reason: str
+    reason: str  # as people read it
     text: str  # the reason in full: what the line waits for
-    us: float
+    us: float  # modelled, of the longest launch
 
 
 class TraceEvent(Struct, frozen=True, omit_defaults=True):
@@ -91,12 +91,12 @@ class KernelReport(Struct, frozen=True):
     """A kernel's launches together. Of a sample, counts are of all that it stands for. What is unset is in no file."""
 
     launches: Count = 0
-    wave_instructions: Count = 0
+    wave_instructions: Count = 0  # executed: one for all lanes of a wave
     by_unit: dict[str, Count] = {}  # of them
     grid: tuple[int, ...] = ()  # of the last launch, as the next three
     block: tuple[int, ...] = ()
     lds_bytes: Count = 0
-    workgroups: Count = 0
+    workgroups: Count = 0  # of all launches
     workgroups_run: Count = 0  # fewer in a sample
     wave_instructions_run: Count = 0
     work: KernelWork | UnsetType = UNSET  # where it was counted, as the next two
@@ -116,8 +116,10 @@ class ModelledTimes(Struct, frozen=True):
 
 
 class TimesUs(Struct):
-    cold: float = 0.0
-    warm: float = 0.0
+    """Durations in us."""
+
+    cold: float = 0.0  # caches cold before the call
+    warm: float = 0.0  # its inputs in the memory-side cache
 
     def of(self, caches: Caches) -> float:
         return self.cold if caches == "cold" else self.warm
@@ -127,11 +129,11 @@ class TorchOperation(Struct):
     """What one of torch's own operations at one line cannot take less than, in all its calls."""
 
     place: str  # of the submission: submission.py:12
-    name: str
+    name: str  # of the operation
     kind: Kind
     calls: Count = 0
-    flops: Count = 0
-    read_bytes: Count = 0
+    flops: Count = 0  # of products and sums
+    read_bytes: Count = 0  # of its tensors, each once a call
     written_bytes: Count = 0
     again_bytes: Count = 0  # of what is read: parts of the call's input that an operation before has read as well
     us: TimesUs = msgspec.field(default_factory=TimesUs)

@@ -42,8 +42,8 @@ class Stats(Struct, frozen=True, rename=lambda name: name.removesuffix("_ns")):
     mean_ns: Annotated[float, Meta(gt=0)]
     std_ns: float  # of the sample (n - 1)
     err_ns: float  # standard error of the mean
-    best_ns: float
-    worst_ns: float
+    best_ns: float  # the shortest
+    worst_ns: float  # the longest
     median_ns: float | None = None  # ours, not the leaderboard's; None if another evaluator gave its own keys only
 
     @property
@@ -73,9 +73,9 @@ class Worst(Struct, frozen=True):
     """The element farthest from its reference; one that is finite on one side only is the farthest."""
 
     where: str  # output, output[1], ...
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # in that tensor
     got: float
-    wanted: float
+    wanted: float  # of the reference
 
 
 class Accuracy(Struct, frozen=True):
@@ -105,8 +105,8 @@ class TorchWork(Struct, frozen=True, omit_defaults=True):
 class CaseResult(Struct):
     """A case, filled while it is judged."""
 
-    index: int
-    spec: str
+    index: int  # its position, as --cases names it
+    spec: str  # as the leaderboard spells it
     status: Status
     message: str = ""  # one line
     rank: int | None = None  # whose message it is
