@@ -8,6 +8,7 @@ float one, which the generic handlers apply. Destinations fill Inst.dst, sources
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from ..engine import abi
 from ..errors import UnsupportedInstruction
@@ -24,6 +25,11 @@ RECORD = abi.record("Inst")
 CLAMP, DPP, SDWA, OPSEL, GLC, LDS_DMA, OFFEN, IDXEN = (1 << i for i in range(8))
 SLOW, PACKED_SEL, NT, SC1, HALF_DST, INDEXED = (1 << i for i in range(8, 14))
 _FLAGS = 2 + 5 * 7 + 2  # place of the flags in a record: behind the operands and two offsets
+# Of Modifiers, in a record's order from its offsets on.
+_FIELDS = attrgetter(
+    *"offset offset1 flags omod op_sel op_sel_hi neg_lo neg_hi cbsz abid blgp dpp_ctrl row_mask bank_mask".split(),
+    *"bound_ctrl dst_sel dst_unused src0_sel src1_sel byte_sel".split(),
+)
 _CLAMP_WORD = re.compile(r"\bclamp\b")
 _FLAG_WORDS = {
     "clamp": CLAMP,
@@ -417,54 +423,25 @@ class Decoder:
         number: int, dst: list[Operand], src: list[Operand], dst_types: list[str], src_types: list[str], m: Modifiers
     ) -> list:
         packed = bool(_PACKED_TYPES.intersection(src_types))
-        op_sel_hi = m.op_sel_hi if m.op_sel_hi is not None else (7 if packed else 0)
-        flags = m.flags
+        if m.op_sel_hi is None:
+            m.op_sel_hi = 7 if packed else 0
         if packed:
             used = (1 << len(src)) - 1
-            if m.op_sel & used or op_sel_hi & used != used or m.neg_lo or m.neg_hi:
-                flags |= PACKED_SEL
+            if m.op_sel & used or m.op_sel_hi & used != used or m.neg_lo or m.neg_hi:
+                m.flags |= PACKED_SEL
         elif m.op_sel:
-            flags |= OPSEL
+            m.flags |= OPSEL
             if dst_types and dst_types[0] in HALVES:
-                flags |= HALF_DST
-        if flags & (CLAMP | DPP | SDWA | OPSEL | PACKED_SEL) or m.omod or any(o.mods for o in src):
-            flags |= SLOW
+                m.flags |= HALF_DST
+        if m.flags & (CLAMP | DPP | SDWA | OPSEL | PACKED_SEL) or m.omod or any(o.mods for o in src):
+            m.flags |= SLOW
         none = Operand(NONE)
-        operands = [*(dst + [none, none])[:2], *(src + [none] * 5)[:5]]
         fields: list[int] = [0, 0]
-        for operand in operands:
+        for operand in [*(dst + [none, none])[:2], *(src + [none] * 5)[:5]]:
             fields += operand.packed()
-        float_type = _FLOAT_TYPES.get(dst_types[0], 0) if dst_types else 0
-        widths = [TYPES[t][0] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
-        floats = [TYPES[t][1] for t in src_types[:5]] + [0] * (5 - len(src_types[:5]))
-        return [
-            *fields,
-            m.offset,
-            m.offset1,
-            flags,
-            m.omod,
-            m.op_sel,
-            op_sel_hi,
-            m.neg_lo,
-            m.neg_hi,
-            m.cbsz,
-            m.abid,
-            m.blgp,
-            m.dpp_ctrl,
-            m.row_mask,
-            m.bank_mask,
-            m.bound_ctrl,
-            m.dst_sel,
-            m.dst_unused,
-            m.src0_sel,
-            m.src1_sel,
-            m.byte_sel,
-            TYPES[dst_types[0]][0] if dst_types else 0,
-            *widths,
-            float_type,
-            *floats,
-            number,
-        ]
+        width, float_type = (TYPES[dst_types[0]][0], _FLOAT_TYPES.get(dst_types[0], 0)) if dst_types else (0, 0)
+        widths, floats, _ = zip(*([TYPES[t] for t in src_types[:5]] + [(0, 0, "")] * 5)[:5])
+        return [*fields, *_FIELDS(m), width, *widths, float_type, *floats, number]
 
 
 def _is_number(word: str) -> bool:

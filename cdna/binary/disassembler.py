@@ -5,7 +5,7 @@ The encodings are those of AMD's "AMD Instinct MI300" and "CDNA4" instruction se
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..errors import UnsupportedInstruction
@@ -28,8 +28,19 @@ from .spelling import (
     waitcnt,
 )
 
+Field = Callable[[int], str]  # the text of an operand that is so many dwords wide
+
 _LITERAL, _SDWA, _DPP, _LDS_DIRECT = 255, 249, 250, 254
 _LOW_PRECISION_DWORDS = {0: 8, 1: 8, 2: 6, 3: 6, 4: 4}  # by cbsz or blgp: fp8, bf8, fp6, bf6, fp4
+
+
+def _register(letter: str, word: int, low: int) -> Field:
+    """A vector register by the 8 bits of a field."""
+    return lambda dwords: register_range(letter, bits_of(word, low, 8), dwords)
+
+
+def _scalar(word: int, low: int, width: int, scale: int = 1) -> Field:
+    return lambda dwords: scalar_register(bits_of(word, low, width) * scale, dwords)
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,10 @@ class _Decoder:
     def text(self, row: Row, operands: list[str], tail: str = "", mnemonic: str = "") -> Instruction:
         return Instruction(mnemonic or row.mnemonic, ", ".join(operands) + tail, self.size, self.target)
 
+    def operands(self, row: Row, fields: dict[str, Field]) -> list[str]:
+        """Of a row, each as the field of its letter has it."""
+        return [word if letter == "=" else fields[letter](dwords) for letter, dwords, word in row.operands]
+
     # ------------------------------------------------------------------ scalar formats
 
     def sop(self, w: int) -> Instruction:
@@ -102,33 +117,22 @@ class _Decoder:
         else:
             row = self.row("sop2", bits_of(w, 23, 7))
         simm = w & 0xFFFF
-        out = []
-        for letter, dwords, _ in row.operands:
-            if letter == "s":
-                out.append(scalar_register(bits_of(w, 16, 7), dwords))
-            elif letter in "ab":
-                out.append(self.scalar_source(bits_of(w, 0 if letter == "a" else 8, 8), dwords))
-            elif letter == "k":
-                out.append(hex(simm))
-            elif letter == "K":
-                out.append(number_text(simm))
-            elif letter == "N":
-                if simm or row.instruction.signature.slots:
-                    out.append(str(simm))
-            elif letter == "H":
-                out.append(f"hwreg({bits_of(simm, 0, 6)}, {bits_of(simm, 6, 5)}, {bits_of(simm, 11, 5) + 1})")
-            elif letter == "L":
-                self.target = 4 + 4 * signed(simm, 16)
-                out.append(str(simm))
-            elif letter == "W":
-                out.append(waitcnt(simm))
-            elif letter == "G":
-                out.append(gpr_idx(bits_of(w, 8, 8) if row.format == "sopc" else simm))
-            elif letter == "l":
-                out.append(hex(self.word(1)))
-            else:
-                raise AssertionError(letter)
-        return self.text(row, out)
+        fields: dict[str, Field] = {
+            "s": _scalar(w, 16, 7),
+            "a": lambda dwords: self.scalar_source(bits_of(w, 0, 8), dwords),
+            "b": lambda dwords: self.scalar_source(bits_of(w, 8, 8), dwords),
+            "k": lambda _: hex(simm),
+            "K": lambda _: number_text(simm),
+            "N": lambda _: str(simm) if simm or row.instruction.signature.slots else "",
+            "H": lambda _: f"hwreg({bits_of(simm, 0, 6)}, {bits_of(simm, 6, 5)}, {bits_of(simm, 11, 5) + 1})",
+            "L": lambda _: str(simm),
+            "W": lambda _: waitcnt(simm),
+            "G": lambda _: gpr_idx(bits_of(w, 8, 8) if row.format == "sopc" else simm),
+            "l": lambda _: hex(self.word(1)),
+        }
+        if row.has("L"):
+            self.target = 4 + 4 * signed(simm, 16)
+        return self.text(row, [text for text in self.operands(row, fields) if text])
 
     def scalar_source(self, code: int, dwords: int, literal: bool = True) -> str:
         if code == _LITERAL and literal:
@@ -140,25 +144,17 @@ class _Decoder:
     def smem(self, w: int, hi: int) -> Instruction:
         row = self.row("smem", bits_of(w, 18, 8))
         imm, soe = bits_of(w, 17, 1), bits_of(w, 14, 1)
-        out = []
-        tail = ""
-        for letter, dwords, _ in row.operands:
-            if letter == "s":
-                out.append(scalar_register(bits_of(w, 6, 7), dwords))
-            elif letter == "i":
-                out.append(number_text(bits_of(w, 6, 7)))
-            elif letter == "u":
-                out.append(scalar_register(bits_of(w, 0, 6) << 1, dwords))
-            elif letter == "o":
-                offset = signed(bits_of(hi, 0, 21), 21)
-                shown = hex(offset)
-                if imm and not soe:
-                    out.append(shown)
-                else:
-                    out.append(scalar_register(bits_of(hi, 25, 7) if soe else bits_of(hi, 0, 7), 1))
-                    tail = f" offset:{shown}" if imm else ""
-            else:
-                raise AssertionError(letter)
+        offset = hex(signed(bits_of(hi, 0, 21), 21))
+        register = _scalar(hi, 25, 7) if soe else _scalar(hi, 0, 7)
+        in_register = not imm or soe
+        fields: dict[str, Field] = {
+            "s": _scalar(w, 6, 7),
+            "i": lambda _: number_text(bits_of(w, 6, 7)),
+            "u": _scalar(w, 0, 6, 2),
+            "o": lambda _: register(1) if in_register else offset,
+        }
+        out = self.operands(row, fields)
+        tail = f" offset:{offset}" if row.has("o") and in_register and imm else ""
         if row.modifiers == "E" and bits_of(w, 16, 1):
             tail += " glc"
         return self.text(row, out, tail)
@@ -186,31 +182,26 @@ class _Decoder:
             return self.sdwa(row, w, self.word(1))
         if code == _DPP:
             return self.dpp(row, w, self.word(1))
-        out = []
-        for letter, dwords, word in row.operands:
-            if letter == "d":
-                out.append(register_range("v", bits_of(w, 17, 8), dwords))
-            elif letter == "D":
-                out.append(scalar_register(bits_of(w, 17, 8), dwords))
-            elif letter == "A":
-                out.append(register_range("a", bits_of(w, 17, 8), dwords))
-            elif letter == "X":
-                if code < 256:
-                    raise InvalidBits
-                out.append(self.source(code, dwords, accumulation=True))
-            elif letter == "x":
-                if code == _LITERAL:
-                    half = HALVES - {"bf16"} >= set(row.instruction.signature.types("S")[:1] or ["b32"])
-                    out.append(literal_text(self.word(1) & (0xFFFF if half else 0xFFFFFFFF), dwords))
-                else:
-                    out.append(self.source(code, dwords))
-            elif letter in "yv":
-                out.append(register_range("v", bits_of(w, 9, 8), dwords))
-            elif letter == "l":
-                out.append(hex(self.word(1)))
-            else:
-                out.append(word)
-        return self.text(row, out)
+
+        def first(dwords: int) -> str:
+            if code != _LITERAL:
+                return self.source(code, dwords)
+            half = HALVES - {"bf16"} >= set(row.instruction.signature.types("S")[:1] or ["b32"])
+            return literal_text(self.word(1) & (0xFFFF if half else 0xFFFFFFFF), dwords)
+
+        fields: dict[str, Field] = {
+            "d": _register("v", w, 17),
+            "D": _scalar(w, 17, 8),
+            "A": _register("a", w, 17),
+            "X": lambda dwords: self.source(code, dwords, accumulation=True),
+            "x": first,
+            "y": _register("v", w, 9),
+            "v": _register("v", w, 9),
+            "l": lambda _: hex(self.word(1)),
+        }
+        if row.has("X") and code < 256:
+            raise InvalidBits
+        return self.text(row, self.operands(row, fields))
 
     def sdwa(self, row: Row, w: int, hi: int) -> Instruction:
         compare = row.format == "vopc"
@@ -235,18 +226,18 @@ class _Decoder:
             text = f"|{text}|" if bits_of(hi, low + 2, 1) else text
             return negated(text) if bits_of(hi, low + 1, 1) else text
 
-        out = []
-        for letter, dwords, word in row.operands:
-            if letter == "d":
-                out.append(register_range("v", bits_of(w, 17, 8), dwords))
-            elif letter == "x":
-                out.append(operand(bits_of(hi, 0, 8), 19, bool(bits_of(hi, 23, 1)), dwords))
-            elif letter in "yv":
-                out.append(operand(bits_of(w, 9, 8), 27, bool(bits_of(hi, 31, 1)), dwords))
-            elif compare and word == "vcc" and not out:
-                out.append(scalar_register(bits_of(hi, 8, 7), 2) if bits_of(hi, 15, 1) else "vcc")
-            else:
-                out.append(word)
+        def second(dwords: int) -> str:
+            return operand(bits_of(w, 9, 8), 27, bool(bits_of(hi, 31, 1)), dwords)
+
+        fields: dict[str, Field] = {
+            "d": _register("v", w, 17),
+            "x": lambda dwords: operand(bits_of(hi, 0, 8), 19, bool(bits_of(hi, 23, 1)), dwords),
+            "y": second,
+            "v": second,
+        }
+        out = self.operands(row, fields)
+        if compare and row.operands[0].word == "vcc" and bits_of(hi, 15, 1):
+            out[0] = scalar_register(bits_of(hi, 8, 7), 2)
         tail = ""
         if not compare:
             if bits_of(hi, 11, 2) >= len(spelling.UNUSED):
@@ -271,16 +262,13 @@ class _Decoder:
             text = f"|{text}|" if bits_of(hi, low + 1, 1) else text
             return negated(text) if bits_of(hi, low, 1) else text
 
-        out = []
-        for letter, dwords, word in row.operands:
-            if letter == "d":
-                out.append(register_range("v", bits_of(w, 17, 8), dwords))
-            elif letter == "x":
-                out.append(operand(bits_of(hi, 0, 8), 20, dwords))
-            elif letter in "yv":
-                out.append(operand(bits_of(w, 9, 8), 22, dwords))
-            else:
-                out.append(word)
+        fields: dict[str, Field] = {
+            "d": _register("v", w, 17),
+            "x": lambda dwords: operand(bits_of(hi, 0, 8), 20, dwords),
+            "y": lambda dwords: operand(bits_of(w, 9, 8), 22, dwords),
+            "v": lambda dwords: operand(bits_of(w, 9, 8), 22, dwords),
+        }
+        out = self.operands(row, fields)
         tail = f" {dpp_control(bits_of(hi, 8, 9))} row_mask:{bits_of(hi, 28, 4):#x} bank_mask:{bits_of(hi, 24, 4):#x}"
         tail += " bound_ctrl:1" * bits_of(hi, 19, 1)
         return self.text(row, out, tail, row.instruction.name + "_dpp")
@@ -310,21 +298,17 @@ class _Decoder:
             return self.bitop3(row, w, hi)
         negate = bits_of(hi, 29, 3) if "E" in row.modifiers[10:13] else 0
         absolute = bits_of(w, 8, 3) if not row.has("e") and "E" in row.modifiers[:3] else 0
-        out = []
-        for letter, dwords, word in row.operands:
-            if letter == "d":
-                out.append(register_range("v", bits_of(w, 0, 8), dwords))
-            elif letter == "D":
-                out.append(scalar_register(bits_of(w, 0, 8), dwords))
-            elif letter == "e":
-                out.append(scalar_register(bits_of(w, 8, 7), dwords))
-            elif letter in "xyz":
-                index = "xyz".index(letter)
-                text = self.source(bits_of(hi, 9 * index, 9), dwords)
-                text = f"|{text}|" if absolute >> index & 1 else text
-                out.append(negated(text) if negate >> index & 1 else text)
-            else:
-                out.append(word)
+
+        def source(index: int) -> Field:
+            def text(dwords: int) -> str:
+                plain = self.source(bits_of(hi, 9 * index, 9), dwords)
+                plain = f"|{plain}|" if absolute >> index & 1 else plain
+                return negated(plain) if negate >> index & 1 else plain
+
+            return text
+
+        fields: dict[str, Field] = {"d": _register("v", w, 0), "D": _scalar(w, 0, 8), "e": _scalar(w, 8, 7)}
+        out = self.operands(row, fields | {letter: source(index) for index, letter in enumerate("xyz")})
         tail = ""
         if not row.has("e") and "E" in row.modifiers[3:7]:
             selects = [bits_of(w, 11 + i, 1) for i in range(3) if row.modifiers[3 + i] == "E"]
@@ -346,21 +330,21 @@ class _Decoder:
 
     def packed(self, row: Row, w: int, hi: int) -> Instruction:
         mixes = "mix" in row.instruction.signature.types("S")  # fp32 or fp16, with the modifiers of single values
-        out = []
-        for letter, dwords, _ in row.operands:
-            if letter == "d":
-                out.append(register_range("v", bits_of(w, 0, 8), dwords))
-            elif letter == "A":
-                out.append(register_range("a", bits_of(w, 0, 8), dwords))
-            elif letter == "X":
-                out.append(self.source(bits_of(hi, 0, 9), dwords, accumulation=True))
-            else:
-                index = "xyz".index(letter)
-                text = self.source(bits_of(hi, 9 * index, 9), dwords)
-                if mixes:
-                    text = f"|{text}|" if w >> 8 + index & 1 else text
-                    text = negated(text) if hi >> 29 + index & 1 else text
-                out.append(text)
+
+        def source(index: int) -> Field:
+            def text(dwords: int) -> str:
+                plain = self.source(bits_of(hi, 9 * index, 9), dwords)
+                plain = f"|{plain}|" if mixes and w >> 8 + index & 1 else plain
+                return negated(plain) if mixes and hi >> 29 + index & 1 else plain
+
+            return text
+
+        fields: dict[str, Field] = {
+            "d": _register("v", w, 0),
+            "A": _register("a", w, 0),
+            "X": lambda dwords: self.source(bits_of(hi, 0, 9), dwords, accumulation=True),
+        }
+        out = self.operands(row, fields | {letter: source(index) for index, letter in enumerate("xyz")})
         n = sum(letter in "xyz" for letter, _, _ in row.operands)
         tail = ""
         fields = (
@@ -441,9 +425,8 @@ class _Decoder:
             raise InvalidBits
         if row.modifiers == "X" and bits_of(w, 16, 1):
             raise InvalidBits
-        out = []
-        for letter, dwords, _ in row.operands:
-            out.append(register_range("v" if letter == "p" else data, fields[letter], dwords))
+        registers = {letter: "v" if letter == "p" else data for letter in fields}
+        out = [register_range(registers[letter], fields[letter], dwords) for letter, dwords, _ in row.operands]
         tail = ""
         modifiers = row.instruction.signature.modifiers or ()
         if "offset1" in modifiers:
@@ -471,20 +454,15 @@ class _Decoder:
             width = next(dwords for letter, dwords, _ in row.operands if letter == "q")
             dwords = width // 2 if "swap" in row.instruction.flags else width
             out.append(register_range(data, bits_of(hi, 24, 8), dwords))
-        for letter, dwords, _ in row.operands:
-            if letter == "d":
-                out.append(register_range(data, bits_of(hi, 24, 8), dwords))
-            elif letter == "q":
-                out.append(register_range(data, bits_of(hi, 8, 8), dwords))
-            elif letter == "p":
-                if segment == 1:
-                    out.append(register_range("v", bits_of(hi, 0, 8), 1) if bits_of(w, 13, 1) else "off")
-                else:
-                    out.append(register_range("v", bits_of(hi, 0, 8), 1 if has_scalar else 2))
-            elif letter == "t":
-                out.append(scalar_register(saddr, 1 if segment == 1 else 2) if has_scalar else "off")
-            else:
-                raise AssertionError(letter)
+        address = _register("v", hi, 0)
+        in_scratch = segment == 1
+        fields: dict[str, Field] = {
+            "d": _register(data, hi, 24),
+            "q": _register(data, hi, 8),
+            "p": lambda _: address(1 if has_scalar or in_scratch else 2) if not in_scratch or w >> 13 & 1 else "off",
+            "t": lambda _: scalar_register(saddr, 1 if in_scratch else 2) if has_scalar else "off",
+        }
+        out += self.operands(row, fields)
         offset = bits_of(w, 0, 12) if segment == 0 else signed(bits_of(w, 0, 13), 13)
         tail = f" offset:{offset}" if offset else ""
         tail += " sc0" * bits_of(w, 16, 1) + " nt" * bits_of(w, 17, 1) + " sc1" * bits_of(w, 25, 1)
@@ -492,21 +470,15 @@ class _Decoder:
 
     def buffer_operands(self, row: Row, w: int, hi: int) -> list[str]:
         offen, idxen = bits_of(w, 12, 1), bits_of(w, 13, 1)
-        data = "a" if bits_of(hi, 23, 1) else "v"
-        out = []
-        for letter, dwords, _ in row.operands:
-            if letter == "d":
-                out.append(register_range(data, bits_of(hi, 8, 8), dwords))
-            elif letter == "p":
-                first = bits_of(hi, 0, 8)
-                out.append(f"v[{first}:{first + 1}]" if offen and idxen else f"v{first}" if offen or idxen else "off")
-            elif letter == "w":
-                out.append(scalar_register(bits_of(hi, 16, 5) << 2, 4))
-            elif letter == "n":
-                out.append(self.scalar_source(bits_of(hi, 24, 8), 1, literal=False))
-            else:
-                raise AssertionError(letter)
-        return out
+        first = bits_of(hi, 0, 8)
+        address = f"v[{first}:{first + 1}]" if offen and idxen else f"v{first}" if offen or idxen else "off"
+        fields: dict[str, Field] = {
+            "d": _register("a" if bits_of(hi, 23, 1) else "v", hi, 8),
+            "p": lambda _: address,
+            "w": lambda _: scalar_register(bits_of(hi, 16, 5) << 2, 4),
+            "n": lambda _: self.scalar_source(bits_of(hi, 24, 8), 1, literal=False),
+        }
+        return self.operands(row, fields)
 
     def mubuf(self, w: int, hi: int) -> Instruction:
         to_lds = bits_of(w, 16, 1)
