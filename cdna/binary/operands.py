@@ -11,39 +11,19 @@ from dataclasses import dataclass
 
 from ..errors import UnsupportedInstruction
 from ..isa.signature import TYPES
+from .spelling import NAMED, NAMED_PAIRS
 
 NONE, VGPR, SGPR, CONST, SPECIAL = range(5)
 NEG, ABS, SEXT = 1, 2, 4
 
 ACCUMULATION = 1024  # accumulation registers are numbered from here until the program's VGPR count is known
 
-_NAMED = {  # name -> (number of the first dword, dwords)
-    "vcc": (106, 2),
-    "vcc_lo": (106, 1),
-    "vcc_hi": (107, 1),
-    "exec": (126, 2),
-    "exec_lo": (126, 1),
-    "exec_hi": (127, 1),
-    "m0": (124, 1),
-    "flat_scratch": (102, 2),
-    "flat_scratch_lo": (102, 1),
-    "flat_scratch_hi": (103, 1),
-    "xnack_mask": (104, 2),
-    "xnack_mask_lo": (104, 1),
-    "xnack_mask_hi": (105, 1),
-}
-_SPECIAL = {
-    "src_shared_base": 235,
-    "src_shared_limit": 236,
-    "src_private_base": 237,
-    "src_private_limit": 238,
-    "src_vccz": 251,
-    "vccz": 251,
-    "src_execz": 252,
-    "execz": 252,
-    "src_scc": 253,
-    "scc": 253,
-}
+_NULL = 125
+# name -> (number of the first dword, dwords)
+_NAMED = {name: (number, 1) for number, name in NAMED.items() if number < 128 and number != _NULL}
+_NAMED |= {name: (number, 2) for number, name in NAMED_PAIRS.items() if number != _NULL}
+_SPECIAL = {NAMED[number]: number for number in (235, 236, 237, 238, 251, 252, 253)}
+_SPECIAL |= {name.removeprefix("src_"): _SPECIAL[name] for name in ("src_vccz", "src_execz", "src_scc")}
 _FORMATS = {"f16": "<e", "f32": "<f", "bf16": "<f", "f64": "<d"}
 _INVERSE_2PI = "0.15915494"  # how the one inline constant that is not exact in text begins
 _REGISTER = re.compile(r"^([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$|^(ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")

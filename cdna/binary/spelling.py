@@ -21,7 +21,7 @@ DPP_FIXED = {
     0x143: "row_bcast:31",
 }
 DPP_ROWS = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror", 0x150: "row_newbcast"}  # and the lanes, of 16
-_SPECIAL = {
+NAMED = {
     102: "flat_scratch_lo",
     103: "flat_scratch_hi",
     104: "xnack_mask_lo",
@@ -44,7 +44,7 @@ _SPECIAL = {
     253: "src_scc",
     254: "src_lds_direct",
 }
-_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec", 125: "null"}
+NAMED_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec", 125: "null"}
 _FLOATS = ("0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.15915494")
 _FIRST_TTMP, _LAST_TTMP, _LAST_SGPR, _LAST_OF_TUPLE = 108, 123, 101, 103
 _LAST_VGPR = 255
@@ -80,10 +80,10 @@ def scalar_register(code: int, dwords: int) -> str:
         if code + dwords - 1 > _LAST_TTMP:
             raise InvalidBits
         return register_range("ttmp", code - _FIRST_TTMP, dwords)
-    if dwords == 1 and code in _SPECIAL:
-        return _SPECIAL[code]
-    if dwords == 2 and code in _PAIRS:
-        return _PAIRS[code]
+    if dwords == 1 and code in NAMED:
+        return NAMED[code]
+    if dwords == 2 and code in NAMED_PAIRS:
+        return NAMED_PAIRS[code]
     raise InvalidBits
 
 
@@ -98,7 +98,7 @@ def constant_text(code: int, dwords: int) -> str | None:
     if code == 231 and dwords == 2:
         raise InvalidBits
     if code in (230, 231, 235, 236, 237, 238, 239, 251, 252, 253) or code == 254 and dwords == 1:
-        return _SPECIAL[code]
+        return NAMED[code]
     return None
 
 
