@@ -347,13 +347,13 @@ class _Decoder:
         out = self.operands(row, fields | {letter: source(index) for index, letter in enumerate("xyz")})
         n = sum(letter in "xyz" for letter, _, _ in row.operands)
         tail = ""
-        fields = (
+        modifiers = (
             ("op_sel", bits_of(w, 11, 3), 0, row.modifiers[3]),
             ("op_sel_hi", bits_of(hi, 27, 2) | bits_of(w, 14, 1) << 2, (1 << n) - 1, row.modifiers[8]),
             ("neg_lo", bits_of(hi, 29, 3), 0, row.modifiers[10]),
             ("neg_hi", bits_of(w, 8, 3), 0, row.modifiers[0]),
         )
-        for label, value, usual, meaning in fields:
+        for label, value, usual, meaning in modifiers:
             usual = 0 if mixes else usual
             if mixes and label.startswith("neg"):
                 continue
