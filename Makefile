@@ -10,7 +10,7 @@ WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cor
 
 .PHONY: demo test lint
 demo: $(READY)
-	$(PY) gen_submission.py amd-fp8-mm -o submission.py
+	$(PY) gen_submission.py amd-fp8-mm --variant triton -o submission.py
 	$(PY) eval.py test amd-fp8-mm --submission submission.py --device gfx942
 
 # Hundreds of processes are started, and each would compile the sources where Python may not keep what it has compiled.

@@ -1,6 +1,7 @@
 """The command gen_submission.py: a problem's submission from its kernel sources, or a new one to begin from."""
 
 import argparse
+import math
 import os
 import shlex
 import sys
@@ -8,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from forge.console import EXIT_CLOSED, aligned
+from forge.console import EXIT_CLOSED, aligned, number
 from forge.files import write_whole
 from forge.generate import kernelguard
 from forge.generate.archs import FOLDERS
@@ -97,10 +98,12 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def list_problems() -> None:
-    rows = [("problem", "gpu", "arch", "variants (* default)")]
+    rows = [("problem", "gpu", "arch", "variants (* default), and what is modelled of their benchmark cases' mean")]
     for group in load_sets():
         for entry in group.problems:
-            names = [name + "*" * (name == entry.variant) for name in variants_of(entry)]
+            times = {name: f" {number(us, 4)} us" for name, us in entry.modelled_us.items()}
+            ranked = sorted(variants_of(entry), key=lambda name: entry.modelled_us.get(name, math.inf))
+            names = [f"{name}{'*' * (name == entry.variant)}{times.get(name, '')}" for name in ranked]
             rows.append((entry.name, " ".join(entry.gpus), entry.arch or "", ", ".join(names) or "none yet"))
     print("\n".join(aligned(rows)))
 

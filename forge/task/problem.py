@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -55,6 +55,8 @@ class ProblemEntry:
     arch: str | None  # gfx942, gfx950; None for a GPU we have no emulated device of
     harness: str | None  # a row of forge/task/harness.py; None: look at the folder's own eval.py
     variant: str | None  # what gen_submission.py takes when none is named
+    # By variant, the fastest first, which is the default: the geometric mean of the benchmark cases.
+    modelled_us: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,15 @@ class _Reader:
         """The mapping under a key."""
         return _Reader(self.path, self.get(key, dict), f"{self.where} {key}".strip())
 
+    def numbers(self, key: str) -> dict[str, float]:
+        """The numbers of a mapping, the smallest first; none where it is not there."""
+        return dict(
+            sorted(
+                ((name, self.reader(key).get(name, (int, float))) for name in self.get(key, dict, {})),
+                key=lambda one: one[1],
+            )
+        )
+
     def struct(self, key: str, kind: type[S], default: S | None) -> S | None:
         """What is under a key, as this type has it."""
         return default if self.values.get(key) is None else self.reader(key).whole(kind)
@@ -322,6 +333,7 @@ def _read_folder(entry: ProblemEntry) -> Problem:
         arch=entry.arch or _arch_of(gpus),
         harness=entry.harness,
         variant=entry.variant,
+        modelled_us=entry.modelled_us,
         files=_files(task, entry.directory),
         tests=tests,
         benchmarks=benchmarks,
@@ -376,6 +388,7 @@ def _sets_in(path: Path, text: str) -> tuple[ProblemSet, ...]:
         entries = []
         for row in group.readers("problems"):
             directory = (root / row.get("directory", str)).resolve()
+            modelled_us = row.numbers("modelled_us")
             entries.append(
                 ProblemEntry(
                     name=row.get("name", str),
@@ -384,7 +397,8 @@ def _sets_in(path: Path, text: str) -> tuple[ProblemSet, ...]:
                     gpus=tuple(str(gpu) for gpu in row.get("gpus", list)),
                     arch=row.get("arch", str),
                     harness=row.get("harness", str),
-                    variant=row.get("variant", str),
+                    variant=next(iter(modelled_us), None) or row.get("variant", str),
+                    modelled_us=modelled_us,
                 )
             )
         sets.append(ProblemSet(group.get("name", str), tuple(entries)))

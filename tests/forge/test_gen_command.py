@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forge.generate.render import variants_of
-from forge.task.problem import load_sets
+from forge.task.problem import ProblemError, load_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 WITH_KERNEL = [
@@ -126,6 +126,18 @@ def test_list_names_every_problem() -> None:
             assert all(gpu in rows[entry.name] for gpu in entry.gpus)
             for variant in variants_of(entry):
                 assert (f"{variant}*" if variant == entry.variant else variant) in rows[entry.name]
+            assert not entry.modelled_us or entry.variant == min(entry.modelled_us, key=entry.modelled_us.__getitem__)
+
+
+def test_the_fastest_variant_is_the_default(tmp_path: Path) -> None:
+    row = "{directory: reference/a, name: a, gpus: [MI300], arch: gfx942, harness: amd, modelled_us: {hip: %s, triton: 6}}"
+    sets = tmp_path / "task.yml"
+    sets.write_text(f"sets: [{{name: s, problems: [{row % 6.5}]}}]\n")
+    (entry,) = load_sets(tmp_path)[0].problems
+    assert entry.variant == "triton" and list(entry.modelled_us.items()) == [("triton", 6), ("hip", 6.5)]
+    sets.write_text(f"sets: [{{name: s, problems: [{row % 'fast'}]}}]\n")
+    with pytest.raises(ProblemError, match=r"problems\[0\] modelled_us: 'hip' must be an integer or a number"):
+        load_sets(tmp_path)
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
