@@ -164,7 +164,7 @@ def _mutants_of(kernel: Kernel, launch: Callable[[Kernel], None], tensors: _Tens
             needed = any(run(changed, "none", seed) != right for seed in ORDER_SEEDS)
         else:
             needed = wait_is_needed(asm, index)
-        text = f"{statement.mnemonic} {statement.operands}".strip()
+        text = str(statement)
         yield Mutant(kernel.name, text, statement.asm_line, found, needed)
     tensors.restore()
 

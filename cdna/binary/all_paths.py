@@ -155,4 +155,4 @@ class _Look:
 
     def place(self, index: int) -> tuple[str, str]:
         statement = self.asm.statements[index]
-        return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
+        return str(statement), source_line(self.asm, statement)

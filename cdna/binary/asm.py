@@ -25,6 +25,9 @@ class Statement:
     asm_line: int  # of a code object: the address
     source: tuple[int, int]  # (.file number, line), (0, 0) unknown
 
+    def __str__(self) -> str:
+        return f"{self.mnemonic} {self.operands}".rstrip()
+
 
 @dataclass
 class Datum:

@@ -113,7 +113,7 @@ class ImageBuilder:
 
         def where(index: int) -> str:
             statement = asm.statements[index]
-            return f"`{statement.mnemonic} {statement.operands}` ({source_line(asm, statement)})"
+            return f"`{statement}` ({source_line(asm, statement)})"
 
         out += [_text(where(i)) for i in range(len(asm.statements))]
         found = find_hazards(asm, get_card(self.arch)) if hazards else []

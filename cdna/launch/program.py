@@ -50,12 +50,12 @@ class Program:
         if index >= len(self.asm.statements):
             return "the end of the code"
         statement = self.asm.statements[index]
-        return f"`{statement.mnemonic} {statement.operands}` ({source_line(self.asm, statement)})"
+        return f"`{statement}` ({source_line(self.asm, statement)})"
 
     def place(self, index: int) -> tuple[str, str]:
         """(text, source line) of a statement."""
         statement = self.asm.statements[index]
-        return f"{statement.mnemonic} {statement.operands}".strip(), source_line(self.asm, statement)
+        return str(statement), source_line(self.asm, statement)
 
     def take_hazards(self, kernel: str) -> list[Finding]:
         """Hazards in the kernel's code and in functions that it may call; each is told once. Doubts are warned of."""

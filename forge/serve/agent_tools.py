@@ -243,9 +243,11 @@ class Tools:
                 [f"no check of that name; there are: {', '.join(kinds)}"], "docs/emulated-device.md, section Checks"
             )
         told = [f"{kind}: {part.strip()}" for kind in known[:3] for part in kinds[kind].split(";")]
-        return short(
-            told, "docs/emulated-device.md, section Checks, says what is not seen; test(...) again once it is mended"
-        )
+        examples = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+        for kind in known[:3]:
+            section = examples.partition(f"## {kind}\n")[2].partition("\n## ")[0]
+            told += [f"for example: {line.strip()}" for line in section.splitlines() if "// mended:" in line]
+        return short(told, "docs/findings.md has that example's program; test(...) again once yours is mended")
 
     # ------------------------------------------------------------ what they share
 

@@ -130,7 +130,7 @@ def test_list_names_every_problem() -> None:
 
 
 def test_the_fastest_variant_is_the_default(tmp_path: Path) -> None:
-    row = "{directory: reference/a, name: a, gpus: [MI300], arch: gfx942, harness: amd, modelled_us: {hip: %s, triton: 6}}"
+    row = "{directory: a, name: a, gpus: [MI300], arch: gfx942, harness: amd, modelled_us: {hip: %s, triton: 6}}"
     sets = tmp_path / "task.yml"
     sets.write_text(f"sets: [{{name: s, problems: [{row % 6.5}]}}]\n")
     (entry,) = load_sets(tmp_path)[0].problems
