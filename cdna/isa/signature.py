@@ -12,7 +12,7 @@ _VECTORS = {
     for count in (1, 2, 4, 16, 32)
 }
 # Of each type: dwords, float width (0: integer; packed pairs are 15, of 16 bits, and 31, of f32), and what a float
-# constant stands for, as the assembler encodes it (tests/cdna/inline_constants.txt): integers of 16 bits, packed or
+# constant stands for, as the assembler encodes it (tests/support/inline_constants.py): integers of 16 bits, packed or
 # not, read the f32; a constant of 16 bits is the low half of its dword.
 TYPES = _VECTORS | {
     "b16": (1, 0, "f32"),

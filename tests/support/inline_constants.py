@@ -1,5 +1,4 @@
-"""What LLVM's assembler takes a float constant of each vector instruction's operand for: `python -m
-tests.support.inline_constants` asks it and writes tests/cdna/inline_constants.txt.
+"""What LLVM's assembler takes a float constant of each vector instruction's operand for.
 
 The assembler encodes a number that a constant stands for as that constant, whichever way it is written. So of 0x3c00,
 0x3f80, 0x3f800000 and 0x3ff0000000000000, the one that it encodes as 1.0 is the value that the operand reads there.
@@ -11,19 +10,16 @@ import re
 import struct
 import subprocess
 import tempfile
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cdna.binary.operands import TYPES
-from cdna.cards import ARCHS
 from cdna.engine.build import zig_binary
 from cdna.engine.library import engine
 from cdna.isa import instructions
 
-TABLE = Path(__file__).parents[1] / "cdna" / "inline_constants.txt"
 FLOATS = ("1.0", "-4.0", "0.5", "0.15915494")
 INTEGERS = ("64", "-16")
 KINDS = ("f16", "bf16", "f32", "f64")
@@ -146,44 +142,3 @@ def answers(arch: str) -> dict[tuple[str, int], str]:
             known = found.setdefault((name, source), kind or "text")
             assert kind in (known, ""), (name, source)
     return found
-
-
-def read_table() -> dict[str, dict[tuple[str, int], str]]:
-    """`answers` of each arch, as recorded."""
-    table: dict[str, dict[tuple[str, int], str]] = {arch: {} for arch in ARCHS}
-    archs, kinds = [""], [""]
-    for line in TABLE.read_text().splitlines():
-        if line.startswith("gfx"):
-            archs, kinds = (words.split(separator) for words, separator in zip(line.split(" ", 1), ", ", strict=True))
-        elif not line.startswith("#"):
-            for name in line.split():
-                for arch in archs:
-                    table[arch] |= {(name, source): kind for source, kind in enumerate(kinds) if kind != "-"}
-    return table
-
-
-def main() -> None:
-    rows: dict[tuple[str, str], list[str]] = {}
-    for arch in ARCHS:
-        found = answers(arch)
-        for form in forms(arch):
-            kinds = [found.get((form.name, source), "-") for source in range(len(form.sources))]
-            if set(kinds) - {"-"}:
-                rows.setdefault((form.name, " ".join(kinds)), []).append(arch)
-    groups: dict[str, list[str]] = {}
-    for (name, taken_for), of in sorted(rows.items()):
-        groups.setdefault(f"{','.join(of)} {taken_for}", []).append(name)
-    head = (
-        "# What a float constant stands for in each source of the vector instructions below it (-: none may stand\n"
-        "# there), as LLVM's assembler says, ziglang 0.17.0: `python -m tests.support.inline_constants`. text: it\n"
-        "# takes one, but encodes no number as one; such literals it writes as f32.\n"
-    )
-    names = {
-        group: textwrap.fill(" ".join(of), 118, initial_indent="  ", subsequent_indent="  ")
-        for group, of in groups.items()
-    }
-    TABLE.write_text(head + "".join(f"{group}\n{names[group]}\n" for group in sorted(groups)))
-
-
-if __name__ == "__main__":
-    main()
