@@ -13,7 +13,7 @@ from tests.support.checked_kernels import CASES
 from tests.support.race_pairs import compiled
 
 QUICK = ("softmax", "matmul_two_stages")
-IN_HIP = ("tree", "tile_read", "two_reductions", "flag_without_release", "last_block", "grid_barrier")
+IN_HIP = ("tree", "tile_overwritten", "compaction", "flag_without_release", "last_block", "grid_barrier")
 
 
 OTHERS = (  # functions of the arch alone, each of which launches a kernel or two

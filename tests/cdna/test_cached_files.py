@@ -84,7 +84,7 @@ def test_a_cache_that_was_copied_has_one_engine(tmp_path: Path) -> None:
     shutil.copy(engine, tmp_path)
     for folder in engine.parent.glob("hip-runtime-*"):
         shutil.copytree(folder, tmp_path / folder.name)
-    done = cdna("run", "--counters", PROGRAMS / "planted_slow.hip", CDNA_CACHE_DIR=str(tmp_path), LD_DEBUG="libs")
+    done = cdna("run", "--counters", PROGRAMS / "saxpy.hip", CDNA_CACHE_DIR=str(tmp_path), LD_DEBUG="libs")
     assert done.returncode == 0 and "wave instructions" in done.stderr, done.stderr[-2000:]
     loaded = set(re.findall(r"calling init: (\S*/engine-\S*)", done.stderr))
     assert loaded == {str(tmp_path / engine.name)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -26,14 +28,15 @@ def test_stores_outside_are_dropped() -> None:
     assert (finding.kind, finding.lane, finding.count) == ("bounds", 32, 32)
 
 
+@pytest.mark.parametrize("raises", [False, True])  # the second of which stops the wave before the access
 @pytest.mark.parametrize("access", ["global_store_dword v1, v2, s[4:5]", "global_atomic_add v1, v2, s[4:5]"])
-def test_memory_behind_a_tensor_stays(access: str) -> None:
+def test_memory_behind_a_tensor_stays(access: str, raises: bool) -> None:
     whole = torch.zeros(64, dtype=torch.int32)
     short = checks.Memory([checks.Tensor(whole.data_ptr(), 128, whole.data_ptr(), "`x` (i32[32])")], False)
     p = program(LOAD_X + f"v_mov_b32_e32 v2, 7\n{access}")
-    with checks.use("bounds", raises=False):
+    with checks.use("bounds", raises=raises), pytest.raises(cdna.CheckError) if raises else nullcontext():
         p.kernels["k"].launch((1, 1, 1), (64, 1, 1), whole.data_ptr().to_bytes(8, "little"), memory=short)
-    assert whole.tolist() == [7] * 32 + [0] * 32
+    assert whole.tolist() == [7 * (not raises)] * 32 + [0] * 32
 
 
 @pytest.mark.parametrize("kinds", ["bounds", "bounds,unwritten"])

@@ -8,9 +8,6 @@ races, lab/tests/test_wait_mutations.py compiled kernels that lose an instructio
 
 from __future__ import annotations
 
-import re
-import struct
-
 import pytest
 import torch
 import triton
@@ -30,53 +27,6 @@ ARCHS = ["gfx942", "gfx950"]
 # --- bounds ------------------------------------------------------------------------------------------
 
 
-@triton.jit
-def _copy_one_too_many(x, o, n, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    tl.store(o + i, tl.load(x + i, mask=i <= n), mask=i < n)
-
-
-@triton.jit
-def _store_one_too_many(x, o, n, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    tl.store(o + i, tl.load(x + i, mask=i < n), mask=i <= n)
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize(
-    ("kernel", "tensor", "verb"), [(_copy_one_too_many, "x", "reads"), (_store_one_too_many, "o", "writes")]
-)
-def test_mask_off_by_one(arch: str, kernel, tensor: str, verb: str) -> None:
-    x, o = torch.randn(1000), torch.zeros(1000)
-    with cdna.device(arch, checks={"bounds"}), pytest.raises(cdna.CheckError) as caught:
-        kernel[(4,)](x, o, 1000, B=256)
-    finding = caught.value.finding
-    assert finding.kind == "bounds"
-    assert finding.message.startswith(f"{verb} 4 bytes at 0x")
-    assert f"0 bytes past the end of `{tensor}` (fp32[1000])" in finding.message
-    assert finding.tensor == f"`{tensor}` (fp32[1000])"
-    assert (finding.workgroup, finding.wave, finding.lane) == ((3, 0, 0), 3, 40)
-    assert re.search(r"test_check_faults\.py:\d+$", finding.source)
-    assert finding.kernel == kernel.fn.__name__
-
-
-def test_store_outside_leaves_memory_alone() -> None:
-    """A finding stops the wave before the access."""
-    p = program("""
-s_load_dwordx2 s[4:5], s[0:1], 0x0
-v_lshlrev_b32_e32 v1, 2, v0
-v_mov_b32_e32 v2, 1
-s_waitcnt lgkmcnt(0)
-global_store_dword v1, v2, s[4:5]
-""")
-    target = torch.zeros(64, dtype=torch.int32)
-    short = checks.Memory([checks.Tensor(target.data_ptr(), 128, target.data_ptr(), "`t` (i32[32])")], False)
-    with checks.use("bounds"), pytest.raises(cdna.CheckError) as caught:
-        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), struct.pack("<Q", target.data_ptr()), memory=short)
-    assert caught.value.finding.lane == 32
-    assert not target.any()
-
-
 def test_one_tensor_reached_from_another() -> None:
     """`x`'s pointer plus an offset that lands in `y`."""
     whole = torch.zeros(128, dtype=torch.int32)
@@ -89,13 +39,6 @@ s_waitcnt vmcnt(0)
 """)
     finding = found(p, [("x", whole[:64].clone()), ("y", whole)], kinds="bounds")
     assert "past the end of `x` (i32[64])" in finding.message
-
-
-def test_scalar_load_outside() -> None:
-    p = program(
-        "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\ns_load_dword s6, s[4:5], 0x200\ns_waitcnt lgkmcnt(0)"
-    )
-    assert "256 bytes past the end of `x`" in found(p, [("x", buffer())]).message
 
 
 @pytest.mark.parametrize("access", ["s_store_dword s6", "s_atomic_add s6"])
@@ -112,22 +55,6 @@ v_lshlrev_b32_e32 v1, 2, v0
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v0, s[4:5]
 """
-
-
-def test_use_after_free() -> None:
-    t = buffer()
-    lib = engine().lib
-    lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"hipMalloc'ed memory", False)
-    kernarg = struct.pack("<Q", t.data_ptr())
-    p = program(STORE)
-    with checks.use("bounds"):
-        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
-        lib.cdna_memory_unregister(t.data_ptr())
-        with pytest.raises(cdna.CheckError, match="which has been freed"):
-            p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
-        lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"the same addresses again", False)
-        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
-        lib.cdna_memory_unregister(t.data_ptr())
 
 
 OWN_ADDRESSES = """
@@ -149,14 +76,6 @@ def test_past_the_end_of_a_tensor_behind_which_one_has_been_freed(store: str) ->
     assert finding.message.endswith(told) and finding.tensor == "`x` (i32[32])"
 
 
-def test_lds_outside_the_allocation() -> None:
-    p = program("v_lshlrev_b32_e32 v1, 2, v0\nds_write_b32 v1, v0 offset:16\ns_waitcnt lgkmcnt(0)", lds_bytes=256)
-    finding = found(p, [])
-    assert finding.kind == "bounds"
-    assert finding.lane == 60
-    assert "the workgroup has 256 bytes" in finding.message
-
-
 # --- wait --------------------------------------------------------------------------------------------
 
 LOADS = """
@@ -166,19 +85,6 @@ s_waitcnt lgkmcnt(0)
 global_load_dword v2, v1, s[4:5]
 global_load_dword v3, v1, s[4:5]
 """
-
-
-def test_wait_for_the_load_that_is_read() -> None:
-    clean(
-        program(LOADS + "s_waitcnt vmcnt(1)\nv_add_u32_e32 v4, v2, v2\ns_waitcnt vmcnt(0)\nv_mov_b32_e32 v4, v3"),
-        [("x", buffer())],
-    )
-    finding = found(program(LOADS + "s_waitcnt vmcnt(1)\nv_add_u32_e32 v4, v2, v3"), [("x", buffer())])
-    assert finding.kind == "wait"
-    assert finding.message.startswith("v3 is read before the wait for it")
-    assert "s_waitcnt vmcnt(0)" in finding.message
-    assert "global_load_dword v3" in finding.other_instruction
-    assert finding.instruction == "v_add_u32_e32 v4, v2, v3"
 
 
 def test_a_full_vmcnt_holds_up_what_it_cannot_count() -> None:
@@ -197,18 +103,6 @@ def test_loaded_register_is_overwritten() -> None:
     finding = found(program(LOADS + "v_mov_b32_e32 v2, 0"), [("x", buffer())])
     assert finding.message.startswith("v2 is overwritten before the wait for it")
     clean(program(LOADS + "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)"), [("x", buffer())])  # in order
-
-
-SHARE = """
-v_lshlrev_b32_e32 v1, 2, v0
-v_xor_b32_e32 v2, 0x100, v1
-v_add_u32_e32 v3, 7, v0
-ds_write_b32 v1, v3
-{wait}
-{barrier}
-ds_read_b32 v4, v2
-s_waitcnt lgkmcnt(0)
-"""
 
 
 OVERWRITE = """
@@ -290,15 +184,6 @@ def test_a_wave_that_has_ended_has_waited(leaving: str, staying: str) -> None:
 # --- race --------------------------------------------------------------------------------------------
 
 
-def test_lds_race() -> None:
-    finding = found(
-        program(SHARE.format(wait="s_waitcnt lgkmcnt(0)", barrier=""), lds_bytes=512), [], block=128, kinds="race"
-    )
-    assert finding.kind == "race"
-    assert finding.message == "writes LDS byte 256, which wave 0 has read, with no barrier between the two"
-    assert (finding.wave, finding.lane) == (1, 0)
-
-
 @triton.jit
 def _exchange_without_barrier(x, scratch, o, B: tl.constexpr):
     i = tl.arange(0, B)
@@ -318,27 +203,6 @@ def test_missing_debug_barrier(arch: str) -> None:
     assert finding.kind == "race"
     assert "`scratch` (fp32[256])" in finding.message
     assert "of the same workgroup" in finding.message
-
-
-@triton.jit
-def _smooth_in_place(x, n, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    left = tl.load(x + i - 1, mask=(i > 0) & (i < n), other=0.0)
-    tl.store(x + i, tl.load(x + i, mask=i < n) + left, mask=i < n)
-
-
-@triton.jit
-def _last_writer_wins(o, B: tl.constexpr):
-    tl.store(o + tl.arange(0, B), tl.program_id(0) + tl.zeros((B,), tl.int32))
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_race_between_workgroups(arch: str) -> None:
-    with cdna.device(arch, checks="all"):
-        with pytest.raises(cdna.CheckError, match=r"(?s)race: .*`x` \(fp32\[500\]\).*in the same launch"):
-            _smooth_in_place[(4,)](torch.randn(500), 500, B=128)
-        with pytest.raises(cdna.CheckError, match="writes another value to 4 bytes of `o`"):
-            _last_writer_wins[(2,)](torch.zeros(64, dtype=torch.int32), B=64)
 
 
 # --- the others ----------------------------------------------------------------------------------------
@@ -527,26 +391,6 @@ def test_divergent_barriers() -> None:
     assert "in all they pass 2 and 1 barriers" in finding.message
     turns = "s_cbranch_scc0 both\ns_barrier\nboth:\n"  # the other wave's turn: two barriers each
     clean(program(body.format("") + "\n" + turns), [], block=128)
-
-
-@triton.jit
-def _wait_for_nobody(flag, o):
-    while tl.atomic_add(flag, 0, sem="acquire") == 0:
-        pass
-    tl.store(o, 1)
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_deadlock(arch: str) -> None:
-    flag, out = buffer(1), buffer(1)
-    with cdna.device(arch, checks="all"), pytest.raises(cdna.CheckError) as caught:
-        _wait_for_nobody[(2,)](flag, out)
-    finding = caught.value.finding
-    assert finding.kind == "deadlock"
-    assert f"polls 0x{flag.data_ptr():x}, byte 0 of `flag` (i32[1])" in finding.message
-    assert finding.message.count(" polls ") == 1  # other waves, which only read the kernel's arguments, poll nothing
-    loop = _wait_for_nobody.starting_line_number + 2  # behind the decorator and `def`
-    assert finding.source.endswith(f"test_check_faults.py:{loop}")
 
 
 # --- switches ------------------------------------------------------------------------------------------

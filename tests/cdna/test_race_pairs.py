@@ -23,7 +23,7 @@ from tests.support.limits import ENDS_S
 from tests.support.race_pairs import PAIRS, compiled, findings
 
 STOP = ("barrier_in_a_branch", "barriers_in_a_loop")
-OTHERWISE = dict.fromkeys(STOP, "barrier") | dict.fromkeys(("async_copy", "async_pipeline"), "wait")  # else a race
+OTHERWISE = {**dict.fromkeys(STOP, "barrier"), "async_copy": "wait"}  # else a race
 # Others go on with what a workgroup's atomic has told them while that one is held up behind it.
 PACED = ("reset_by_the_last_block", "count_overwritten", "last_block", "sense_barrier")
 
@@ -50,104 +50,71 @@ def test_pairs_whose_threads_are_held_up(tmp_path: Path) -> None:
 START = "s_load_dwordx2 s[4:5], s[0:1], 0x0; v_lshlrev_b32_e32 v1, 2, v0; s_waitcnt lgkmcnt(0); "
 FLAT = START + "v_mov_b32_e32 v2, s4; v_mov_b32_e32 v3, s5; "
 FILL = "v_lshlrev_b32_e32 v1, 2, v0; ds_write_b32 v1, v0; "
-WAITS = {  # the wait that the safe one has and the racy one lacks, or has too weak; what follows it
-    "load": (START + "global_load_dword v4, v1, s[4:5]", "s_waitcnt vmcnt(0)", "", "v_add_u32_e32 v5, v4, v4"),
+LOAD = START + "global_load_dword v4, v1, s[4:5]"
+FLAT_LOAD = FLAT + "flat_load_dword v4, v[2:3]"
+VM, LGKM = "s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)"
+READ_LDS = FILL + "ds_read_b32 v4, v1"
+TO_LDS = "s_nop 0; global_load_lds_dword v1, s[4:5]"
+OF_WAVE = "v_lshrrev_b32_e32 v2, 6, v0; v_readfirstlane_b32 s6, v2; s_lshl_b32 m0, s6, 8; "
+OTHERS = "s_barrier; v_xor_b32_e32 v3, 0x100, v1; ds_read_b32 v4, v3; s_waitcnt lgkmcnt(0) vmcnt(0)"
+WAITS = {  # what comes first; the wait that the safe one has, and the racy one's, too weak or none; what follows it
+    "load": (LOAD, VM, "", "v_add_u32_e32 v5, v4, v4"),
     "first of two loads": (
-        START + "global_load_dword v4, v1, s[4:5]; global_load_dword v5, v1, s[4:5]",
+        LOAD + "; global_load_dword v5, v1, s[4:5]",
         "s_waitcnt vmcnt(1)",
         "s_waitcnt vmcnt(2)",
-        "v_mov_b32_e32 v6, v4; s_waitcnt vmcnt(0)",
+        f"v_mov_b32_e32 v6, v4; {VM}",
     ),
     "load behind a store": (
-        START + "global_load_dword v4, v1, s[4:5]; global_store_dword v1, v0, s[4:5]",
+        LOAD + "; global_store_dword v1, v0, s[4:5]",
         "s_waitcnt vmcnt(1)",
-        "s_waitcnt lgkmcnt(0)",
+        LGKM,
         "v_mov_b32_e32 v6, v4",
     ),
-    "read and overwritten": (
-        START + "global_load_dword v4, v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
-        "",
-        "v_add_u32_e32 v4, 1, v4",
-    ),
-    "overwritten": (START + "global_load_dword v4, v1, s[4:5]", "s_waitcnt vmcnt(0)", "", "v_mov_b32_e32 v4, 0"),
-    "address": (
-        START + "global_load_dword v4, v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
-        "",
-        "v_and_b32_e32 v4, 0, v4; global_load_dword v5, v4, s[4:5]; s_waitcnt vmcnt(0)",
-    ),
-    "data of a store": (
-        START + "global_load_dword v4, v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
-        "",
-        "global_store_dword v1, v4, s[4:5]",
-    ),
+    "read and overwritten": (LOAD, VM, "", "v_add_u32_e32 v4, 1, v4"),
+    "overwritten": (LOAD, VM, "", "v_mov_b32_e32 v4, 0"),
+    "address": (LOAD, VM, "", f"v_and_b32_e32 v4, 0, v4; global_load_dword v5, v4, s[4:5]; {VM}"),
+    "data of a store": (LOAD, VM, "", "global_store_dword v1, v4, s[4:5]"),
     "upper half of a pair": (
         START + "global_load_dwordx2 v[4:5], v1, s[4:5] offset:-4",
-        "s_waitcnt vmcnt(0)",
+        VM,
         "",
         "v_mov_b32_e32 v6, v5",
     ),
-    "half of a register": (  # a load of one half zeroes the other
+    # A load of one half zeroes the other.
+    "half of a register": (
         START + "global_load_short_d16_hi v4, v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
+        VM,
         "",
         "global_store_short v1, v4, s[4:5]",
     ),
     "atomic's result": (
         START + "v_mov_b32_e32 v2, 1; global_atomic_add v4, v1, v2, s[4:5] sc0",
-        "s_waitcnt vmcnt(0)",
+        VM,
         "",
         "v_mov_b32_e32 v5, v4",
     ),
-    "scalar load": ("s_load_dwordx2 s[4:5], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)", "", "s_load_dword s6, s[4:5], 0x0"),
+    "scalar load": ("s_load_dwordx2 s[4:5], s[0:1], 0x0", LGKM, "", "s_load_dword s6, s[4:5], 0x0"),
     "scalar loads in any order": (
         "s_load_dword s4, s[0:1], 0x0; s_load_dword s5, s[0:1], 0x4",
-        "s_waitcnt lgkmcnt(0)",
+        LGKM,
         "s_waitcnt lgkmcnt(1)",
-        "s_mov_b32 s6, s4; s_waitcnt lgkmcnt(0)",
+        f"s_mov_b32 s6, s4; {LGKM}",
     ),
-    "clock": ("s_memtime s[4:5]", "s_waitcnt lgkmcnt(0)", "", "s_mov_b32 s6, s4"),
-    "read of LDS": (FILL + "ds_read_b32 v4, v1", "s_waitcnt lgkmcnt(0)", "", "v_mov_b32_e32 v5, v4"),
+    "clock": ("s_memtime s[4:5]", LGKM, "", "s_mov_b32 s6, s4"),
+    "read of LDS": (READ_LDS, LGKM, "", "v_mov_b32_e32 v5, v4"),
     "first of two reads of LDS": (
-        FILL + "ds_read_b32 v4, v1; ds_read_b32 v5, v1",
+        READ_LDS + "; ds_read_b32 v5, v1",
         "s_waitcnt lgkmcnt(1)",
         "s_waitcnt lgkmcnt(2)",
-        "v_mov_b32_e32 v6, v4; s_waitcnt lgkmcnt(0)",
+        f"v_mov_b32_e32 v6, v4; {LGKM}",
     ),
-    "lanes of another": ("ds_bpermute_b32 v4, v0, v0", "s_waitcnt lgkmcnt(0)", "", "v_mov_b32_e32 v5, v4"),
-    "flat, by vmcnt": (
-        FLAT + "flat_load_dword v4, v[2:3]",
-        "s_waitcnt vmcnt(0) lgkmcnt(0)",
-        "s_waitcnt vmcnt(0)",
-        "v_mov_b32_e32 v5, v4; s_waitcnt lgkmcnt(0)",
-    ),
-    "flat, by lgkmcnt": (
-        FLAT + "flat_load_dword v4, v[2:3]",
-        "s_waitcnt vmcnt(0) lgkmcnt(0)",
-        "s_waitcnt lgkmcnt(0)",
-        "v_mov_b32_e32 v5, v4; s_waitcnt vmcnt(0)",
-    ),
-    "straight to LDS": (
-        START + "s_mov_b32 m0, 0; s_nop 0; global_load_lds_dword v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
-        "s_waitcnt lgkmcnt(0)",
-        "ds_read_b32 v4, v1; s_waitcnt lgkmcnt(0)",
-    ),
-    "other wave's, straight to LDS": (
-        START + "v_lshrrev_b32_e32 v2, 6, v0; v_readfirstlane_b32 s6, v2; s_lshl_b32 m0, s6, 8; s_nop 0; "
-        "global_load_lds_dword v1, s[4:5]",
-        "s_waitcnt vmcnt(0)",
-        "",
-        "s_barrier; v_xor_b32_e32 v3, 0x100, v1; ds_read_b32 v4, v3; s_waitcnt lgkmcnt(0) vmcnt(0)",
-    ),
-    "before a barrier": (
-        FILL + "v_xor_b32_e32 v2, 0x100, v1",
-        "s_waitcnt lgkmcnt(0)",
-        "",
-        "s_barrier; ds_read_b32 v4, v2; s_waitcnt lgkmcnt(0)",
-    ),
+    "lanes of another": ("ds_bpermute_b32 v4, v0, v0", LGKM, "", "v_mov_b32_e32 v5, v4"),
+    "flat, by vmcnt": (FLAT_LOAD, f"{VM} lgkmcnt(0)", VM, f"v_mov_b32_e32 v5, v4; {LGKM}"),
+    "flat, by lgkmcnt": (FLAT_LOAD, f"{VM} lgkmcnt(0)", LGKM, f"v_mov_b32_e32 v5, v4; {VM}"),
+    "straight to LDS": (f"{START}s_mov_b32 m0, 0; {TO_LDS}", VM, LGKM, f"ds_read_b32 v4, v1; {LGKM}"),
+    "other wave's, straight to LDS": (START + OF_WAVE + TO_LDS, VM, "", OTHERS),
+    "before a barrier": (FILL + "v_xor_b32_e32 v2, 0x100, v1", LGKM, "", f"s_barrier; ds_read_b32 v4, v2; {LGKM}"),
 }
 
 

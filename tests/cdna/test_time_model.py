@@ -404,55 +404,6 @@ again:
   s_cmp_lg_u32 s8, 0
   s_cbranch_scc1 again
 """
-STRIDED = "v_mul_u32_u24 v1, {stride}, v0\n" + LOOP
-
-
-def planted(head: str, body: str, **how: Any) -> tuple[float, str]:
-    modelled = modelled_time_us(run(head + LOOP.format(body=body), groups=304, waves=4, **how))
-    return modelled.us, modelled.bound
-
-
-def strided(stride: int) -> str:
-    return f"v_and_b32 v0, 63, v0\nv_mul_u32_u24 v1, {stride}, v0\n"
-
-
-SLOWER = {
-    "bank conflicts": (
-        (strided(4), "ds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)"),
-        (strided(128), "ds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)"),
-        "LDS",
-    ),
-    "uncoalesced loads": (
-        (strided(4), "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)"),
-        (strided(128), "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)"),
-        "L1",
-    ),
-    "barriers": (("", "v_add_u32 v2, v2, v2"), ("", "v_add_u32 v2, v2, v2\ns_barrier"), "barrier"),
-    "a spilled register": (
-        ("", "v_add_u32 v2, v2, v2\n" * 4),
-        (
-            "",
-            "scratch_store_dword off, v2, off\ns_waitcnt vmcnt(0)\nscratch_load_dword v2, off, off\ns_waitcnt vmcnt(0)",
-        ),
-        "latency",
-    ),
-    "atomics on one line": (
-        (strided(4), "global_atomic_add v1, v2, s[2:3]"),
-        (strided(0), "global_atomic_add v1, v2, s[2:3]"),
-        "atomics",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", SLOWER)
-def test_a_planted_slow_down_costs_time_and_is_named(what: str) -> None:
-    good, bad, bound = SLOWER[what]
-    how: dict[str, Any] = {"lds": 64 * 128, "scratch": 64}
-    (good_us, _), (bad_us, named) = planted(*good, **how), planted(*bad, **how)
-    assert bad_us > 1.3 * good_us or (what == "atomics on one line" and bad_us >= good_us)
-    assert named == bound
-
-
 def test_a_power_of_two_stride_loses_the_l1() -> None:
     """Rows at a stride of 4096 bytes fall into one of the L1's four sets; at 4096 + 128 they spread."""
 

@@ -136,6 +136,12 @@ WAY side_by_side(const float* in, float* out) {
   out[i] = in[i & 0xfffff];
 }
 
+WAY power_of_two(const float* in, float* out) {
+  float sum = 0;
+  for (int i = 0; i < 8; i++) sum += in[threadIdx.x * 4096 + i * 32 + blockIdx.x % 4 * 256];  // read: a power of two
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
 WAY stream(const float4* in, float4* out) { out[blockIdx.x * 256 + threadIdx.x] = in[blockIdx.x * 256 + threadIdx.x]; }
 
 template <class Value>
@@ -155,7 +161,7 @@ WAY dwords(const uint4* in, float* out) {
 WAY indexed_array(const int* in, float* out) {
   float held[300];
   int i = blockIdx.x * 256 + threadIdx.x;
-  for (int k = 0; k < 300; k++) held[k] = k * 0.5f;
+  for (int k = 0; k < 300; k++) held[k] = k * 0.5f;  // scratch
   for (int k = 0; k < 32; k++) held[in[k] & 255] += 1;
   out[i] = held[in[i] & 255];
 }
@@ -374,6 +380,7 @@ int main() {
   launch(2432, out, all_at_once);
   launch(304, out, enough_workgroups, uneven_waves, even_waves, waves_in_turn, all_lanes, uneven_groups, even_groups,
          growing_groups, paired_groups, fenced, fenced_for_its_workgroup, in_double, in_float);
+  launch_on(304, (const float*)from, out, power_of_two);
   launch_on(304, floats, out, columns_of_words, columns_of_padded_words, long_rows);
   launch_on(3648, floats, out, short_rows);
   short_rows_together<<<912, 256>>>(floats, out);

@@ -36,16 +36,6 @@ __device__ void hand_over(int* in, int* out, int t, int b, Tell tell, Wait wait)
     out[1024 + t] = out[t];
   }
 }
-// The first wave fills `s`, and its first lane tells so in LDS; the second waits and hands on what is there.
-template <bool WAITS, class Fill> __device__ void tell_in_lds(int* ready, int t, Fill fill) {
-  if (t == 0) *ready = 0;
-  __syncthreads();
-  if (t / 64 == 0)
-    fill([=] {
-      if (t == 0) store<__ATOMIC_RELEASE, GROUP>(ready, 1);
-    });
-  if (t / 64 == 1 && WAITS) wait_for<__ATOMIC_ACQUIRE, GROUP>(ready, 1);
-}
 // Straight to LDS, from an address of each lane's; and a read that the compiler waits for nothing for.
 __device__ void copy_to_lds(const int* from, int* to, int t) {
   __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void*)(from + t),
@@ -92,28 +82,6 @@ PAIR(tree) {
   }
   if (t == 0) out[0] = s[0];
 }
-PAIR(scan) {
-  __shared__ int s[THREADS];
-  s[t] = in[t];
-  __syncthreads();
-  for (int step = 1; step < THREADS; step *= 2) {
-    int x = t >= step ? s[t - step] : 0;
-    sync<!RACY>();
-    s[t] += x;
-    __syncthreads();
-  }
-  out[t] = s[t];
-}
-PAIR(reuse) {  // the second writes may come before the first reads
-  __shared__ int s[THREADS];
-  s[t] = in[t];
-  __syncthreads();
-  int x = s[THREADS - 1 - t];
-  sync<!RACY>();
-  s[t] = x + 1;
-  __syncthreads();
-  out[t] = s[(t + 64) % THREADS];
-}
 PAIR(double_buffer) {
   __shared__ int s[2][THREADS];
   int sum = 0;
@@ -156,28 +124,11 @@ PAIR(histogram_read) {
   sync<!RACY>();
   if (t < 16) out[t] = s[t];
 }
-PAIR(one_wave_writes) {
-  __shared__ int s[64];
-  if (t < 64) s[t] = in[t];
-  sync<!RACY>();
-  out[t] = s[t % 64];
-}
 PAIR(within_a_wave) {  // the lanes of a wave go together: no barrier is needed among them
   __shared__ int s[THREADS];
   s[t] = in[t];
   __builtin_amdgcn_wave_barrier();
   out[t] = s[RACY ? t ^ 64 : t ^ 63];
-}
-PAIR(tile_read) {
-  __shared__ int s[THREADS];
-  int sum = 0;
-  for (int k = 0; k < 4; k++) {
-    s[t] = in[k * THREADS + t];
-    sync<!RACY>();
-    for (int i = 0; i < 8; i++) sum += s[(t + 32 * i) % THREADS];
-    __syncthreads();
-  }
-  out[t] = sum;
 }
 PAIR(tile_overwritten) {
   __shared__ int s[THREADS];
@@ -189,26 +140,6 @@ PAIR(tile_overwritten) {
     sync<!RACY>();
   }
   out[t] = sum;
-}
-PAIR(two_reductions) {  // the second uses the memory of the first
-  __shared__ int s[4];
-  int wave = t / 64, x = in[t], most = x, sum = 0;
-  for (int k = 32; k; k /= 2) most = max(most, __shfl_xor(most, k));
-  if (t % 64 == 0) s[wave] = most;
-  __syncthreads();
-  most = max(max(s[0], s[1]), max(s[2], s[3]));
-  sync<!RACY>();
-  sum = x - most;
-  for (int k = 32; k; k /= 2) sum += __shfl_xor(sum, k);
-  if (t % 64 == 0) s[wave] = sum + 1;
-  __syncthreads();
-  out[t] = s[0] + s[1] + s[2] + s[3];
-}
-PAIR(shuffled) {  // through registers, or through LDS without meeting
-  __shared__ int s[THREADS];
-  int x = in[t];
-  s[t] = x;
-  out[t] = RACY ? s[(t + 64) % THREADS] : __shfl_xor(x, 1);
 }
 PAIR(bytes) {  // waves write bytes of their own of one word
   __shared__ unsigned char s[THREADS];
@@ -222,17 +153,6 @@ PAIR(overlapping_arrays) {
   a[t] = in[t] + 1;
   c[t] = in[t] + 2;
   out[t] = a[t] + c[t];
-}
-PAIR(padding_of_a_struct) {
-  struct Cell {
-    int x, y;
-  };
-  __shared__ Cell s[THREADS];
-  s[t].x = in[t];
-  if (RACY) s[(t + 64) % THREADS].x = t + 7;
-  else s[(t + 64) % THREADS].y = t + 7;
-  __syncthreads();
-  out[t] = s[t].x;
 }
 PAIR(sixteen_bytes) {
   __shared__ int4 s[THREADS];
@@ -269,40 +189,14 @@ PAIR(barriers_in_a_loop) {  // waves go round unequally often
 
 PAIR(flag_in_lds) {
   __shared__ int s[64], ready;
-  tell_in_lds<!RACY>(&ready, t, [=](auto tell) { s[t] = in[t], tell(); });
-  if (t / 64 == 1) out[t] = s[t % 64];
-}
-PAIR(data_behind_the_flag) {
-  __shared__ int s[64], ready;
-  tell_in_lds<true>(&ready, t, [=](auto tell) {
-    if (!RACY) s[t] = in[t];
-    tell();
-    if (RACY) s[t] = in[t];
-  });
-  if (t / 64 == 1) out[t] = s[t % 64];
-}
-PAIR(ring) {  // wave 0 fills slots, wave 1 empties them
-  __shared__ int s[2][64], full[2], empty[2];
-  if (t < 2) full[t] = empty[t] = 0;
+  if (t == 0) ready = 0;
   __syncthreads();
-  int sum = 0;
   if (t / 64 == 0) {
-    for (int k = 0; k < 6; k++) {
-      int slot = k % 2;
-      if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&empty[slot], k / 2);
-      s[slot][t] = in[k * 64 + t];
-      __builtin_amdgcn_wave_barrier();
-      if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&full[slot], k / 2 + 1);
-    }
+    s[t] = in[t];
+    if (t == 0) store<__ATOMIC_RELEASE, GROUP>(&ready, 1);
   } else if (t / 64 == 1) {
-    for (int k = 0; k < 6; k++) {
-      int slot = k % 2;
-      wait_for<__ATOMIC_ACQUIRE, GROUP>(&full[slot], k / 2 + 1);
-      sum += s[slot][t % 64];
-      __builtin_amdgcn_wave_barrier();
-      if (t == 64) store<__ATOMIC_RELEASE, GROUP>(&empty[slot], k / 2 + 1);
-    }
-    out[t] = sum;
+    if (!RACY) wait_for<__ATOMIC_ACQUIRE, GROUP>(&ready, 1);
+    out[t] = s[t % 64];
   }
 }
 PAIR(arrivals) {  // a barrier of three waves by a counter
@@ -315,11 +209,6 @@ PAIR(arrivals) {  // a barrier of three waves by a counter
   if (t % 64 == 0) __hip_atomic_fetch_add(&n, 1, __ATOMIC_ACQ_REL, GROUP);
   wait_for<__ATOMIC_ACQUIRE, GROUP>(&n, RACY ? 1 : 3);
   out[t] = s[(t + 64) % 192];
-}
-PAIR(global_data_flag_in_lds) {
-  __shared__ int ready;
-  tell_in_lds<!RACY>(&ready, t, [=](auto tell) { out[t] = in[t] + 1, tell(); });
-  if (t / 64 == 1) out[t + 256] = out[t % 64];
 }
 PAIR(waves_and_a_global_flag) {
   if (t / 64 == 0) {
@@ -352,14 +241,6 @@ PAIR(split_k) {
   else atomicAdd(out + t, in[b * THREADS + t] + 1);
 }
 PAIR(lanes_disagree) { out[b * THREADS + t / 2] = RACY ? t : t / 2; }
-PAIR(lanes_disagree_in_lds) {
-  __shared__ int s[THREADS];
-  s[t] = 0;
-  __syncthreads();
-  s[t / 2] = RACY ? t : t / 2;
-  __syncthreads();
-  out[t] = s[t];
-}
 PAIR(halves) {  // workgroups write halves of their own of one word
   if (RACY || b < 2) ((short*)out)[RACY ? t : 2 * t + b] = (short)(b + 1);
 }
@@ -447,19 +328,6 @@ PAIR(grid_barrier) {
   __syncthreads();
   in[1024 + b * THREADS + t] = out[(b + 1) % gridDim.x * THREADS + t];
 }
-PAIR(two_grid_barriers) {  // what was read before the second is overwritten behind it
-  for (int k = 1; k <= 2; k++) {
-    if (k == 1) out[b * THREADS + t] = in[t] + b;
-    else out[1024 + b * THREADS + t] = out[(b + 1) % gridDim.x * THREADS + t];
-    __syncthreads();
-    if (t == 0 && (k == 1 || !RACY)) {
-      __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT);
-      wait_for(flags, k * gridDim.x);
-    }
-    __syncthreads();
-  }
-  out[b * THREADS + t] = 5 + b;
-}
 PAIR(lock) {
   if (t == 0) {
     while (__hip_atomic_exchange(flags, 1, __ATOMIC_ACQUIRE, AGENT)) __builtin_amdgcn_s_sleep(1);
@@ -501,90 +369,6 @@ PAIR(handed_back) {  // block 1 takes, block 0 overwrites when it has been told 
 
 // --- queues, rings, turns --------------------------------------------------------------------------------
 
-PAIR(work_queue) {  // tiles of a persistent kernel, whose number goes round in LDS
-  __shared__ int tile;
-  while (true) {
-    if (t == 0) tile = __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, AGENT);
-    __syncthreads();
-    int mine = tile;
-    sync<!RACY>();
-    if (mine >= 12) return;
-    out[mine * THREADS + t] = in[mine * THREADS + t] + mine;
-  }
-}
-PAIR(semaphore) {  // each slice of k adds when it is its turn
-  if (t == 0) wait_for(flags, b);
-  __syncthreads();
-  out[t] += in[b * THREADS + t];
-  sync<!RACY>();
-  if (t == 0) store<__ATOMIC_RELEASE>(flags, b + 1);
-}
-PAIR(look_back) {  // each block needs the sum of those before it
-  __shared__ int before;
-  if (t == 0) {
-    int sum = in[b] + 5, prev = 0;
-    if (b > 0) {
-      wait_for<__ATOMIC_ACQUIRE>(flags + b - 1, 1);
-      prev = out[2048 + b - 1];
-    }
-    out[2048 + b] = prev + sum;
-    store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags + b, 1);
-    before = prev;
-  }
-  __syncthreads();
-  out[b * THREADS + t] = before + in[t];
-}
-PAIR(ring_between_groups) {  // the slot is filled again before it has been emptied
-  int *full = flags, *empty = flags + 16;
-  int* slots = out + 1024;
-  if (b == 0) {
-    for (int k = 0; k < 6; k++) {
-      int s = k % 2;
-      if (!RACY) {
-        if (t == 0) wait_for(empty + s, k / 2);
-      }
-      __syncthreads();
-      slots[s * THREADS + t] = in[k * THREADS + t] + 100 * k;
-      __syncthreads();
-      if (t == 0) store<__ATOMIC_RELEASE>(full + s, k / 2 + 1);
-    }
-  } else if (b == 1) {
-    int sum = 0;
-    for (int k = 0; k < 6; k++) {
-      int s = k % 2;
-      if (t == 0) wait_for(full + s, k / 2 + 1);
-      __syncthreads();
-      sum += slots[s * THREADS + t];
-      __syncthreads();
-      if (t == 0) store<__ATOMIC_RELEASE>(empty + s, k / 2 + 1);
-    }
-    out[t] = sum;
-  }
-}
-PAIR(mailbox) {  // overwritten before it is acknowledged
-  int *mail = flags, *ack = flags + 16;
-  if (b == 0 && t == 0) {
-    out[0] = in[1] + 7;
-    store<__ATOMIC_RELEASE>(mail, 1);
-    if (!RACY) wait_for(ack, 1);
-    out[0] = in[2] + 70;
-    store<__ATOMIC_RELEASE>(mail, 2);
-  } else if (b == 1 && t == 0) {
-    wait_for(mail, 1);
-    int a = out[0];
-    store<__ATOMIC_RELEASE>(ack, 1);
-    wait_for(mail, 2);
-    out[64] = a + out[0];
-  }
-}
-PAIR(ticket_lock) {
-  if (t == 0) {
-    int ticket = __hip_atomic_fetch_add(flags, 1, __ATOMIC_RELAXED, AGENT);
-    while (load<__ATOMIC_ACQUIRE>(flags + 8) != ticket) __builtin_amdgcn_s_sleep(1);
-    out[0] = out[0] * 3 + b + 1;
-    store<RACY ? __ATOMIC_RELAXED : __ATOMIC_RELEASE>(flags + 8, ticket + 1);
-  }
-}
 PAIR(hash_publish) {  // keys are claimed at once, values follow
   int *keys = flags, *values = out;
   if (t == 0) {
@@ -599,25 +383,6 @@ PAIR(hash_publish) {  // keys are claimed at once, values follow
       if (!RACY) wait_for(keys + 8 + slot, 1);
       out[512 + b] = values[slot];
     }
-  }
-}
-PAIR(named_barrier) {  // of two waves, used again at once
-  __shared__ int s[128], count, generation;
-  if (t == 0) count = generation = 0;
-  __syncthreads();
-  if (t >= 128) return;
-  for (int k = 0; k < 4; k++) {
-    s[t] = in[k * 128 + t] + k;
-    __builtin_amdgcn_wave_barrier();
-    auto meet = [&](int n) {
-      if (t % 64 == 0) __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, GROUP);
-      wait_for<__ATOMIC_ACQUIRE, GROUP>(&count, n);
-    };
-    meet(4 * k + 2);
-    out[k * 128 + t] = s[127 - t];
-    __builtin_amdgcn_wave_barrier();
-    if (!RACY) meet(4 * k + 4);
-    else if (t % 64 == 0) __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, GROUP);
   }
 }
 PAIR(compaction) {  // each wave claims room by one lane
@@ -644,22 +409,6 @@ PAIR(async_copy) {  // a load straight to LDS, and a barrier that does not wait 
   if (!RACY) asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
   __builtin_amdgcn_s_barrier();
   out[t] = read_lds(s + (THREADS - 1 - t));
-}
-PAIR(async_pipeline) {  // two copies ahead, and a wait for one too few
-  __shared__ int s[3][THREADS];
-  const auto copy = [&](int k) { copy_to_lds(in + k * THREADS, s[k % 3], t); };
-  copy(0);
-  copy(1);
-  int sum = 0;
-  for (int k = 0; k < 8; k++) {
-    if (RACY) asm volatile("s_waitcnt vmcnt(2)" ::: "memory");
-    else asm volatile("s_waitcnt vmcnt(1)" ::: "memory");
-    __builtin_amdgcn_s_barrier();
-    sum += read_lds(s[k % 3] + (THREADS - 1 - t));
-    copy(k + 2);
-  }
-  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-  out[t] = sum;
 }
 PAIR(async_two_buffers) {  // the copy goes where slower waves still read
   constexpr int N = RACY ? 2 : 3;
@@ -791,20 +540,6 @@ PAIR(counted_and_read) {  // the counter is read again, in place of what the ato
   if (RACY) seen = look(&flags[0]);
   if (seen == 4) out[0] = 1;
 }
-PAIR(sum_by_compare_and_swap) {  // which begins with what a plain load has seen
-  if (t != 0) return;
-  int seen = look(&flags[0]);
-  if (RACY) {
-    flags[0] = seen + in[b];
-  } else {
-    for (int before; (before = atomicCAS(&flags[0], seen, seen + in[b])) != seen; seen = before) {}
-  }
-}
-PAIR(maximum) {  // a plain load says whether to try
-  if (t != 0 || look(&flags[0]) >= in[b + 1]) return;
-  if (RACY) flags[0] = in[b + 1];
-  else atomicMax(&flags[0], in[b + 1]);
-}
 PAIR(plain_polls) {  // a plain load in a loop, and an atomic one that acquires
   const auto wait = [=] {
     while (!look(flags)) __builtin_amdgcn_s_sleep(1);
@@ -812,22 +547,20 @@ PAIR(plain_polls) {  // a plain load in a loop, and an atomic one that acquires
   };
   hand_over(in, out, t, b, [=] { store<__ATOMIC_RELEASE>(flags, 1); }, wait);
 }
-// Block 0 fills THREADS words anew once so many of its three readers have said that they have read them.
-template <int WORDS, int WAITS_FOR> __device__ void refill(int* in, int* out, int* flags, int t, int b) {
+PAIR(word_refilled) {  // by block 0, once its three readers have said that they have read it
+  constexpr int WAITS_FOR = RACY ? 2 : 3;
   int sum = 0;
   for (int k = 0; k < 4; k++) {
     if (t == 0) wait_for(b == 0 ? &flags[16] : &flags[0], b == 0 ? k * WAITS_FOR : k + 1);
     __syncthreads();
-    if (b == 0 && t < WORDS) out[t] = in[k * THREADS + t] + 100 * k;
-    if (b != 0 && t < WORDS) sum += out[t];
+    if (b == 0 && t == 0) out[0] = in[k] + 100 * k;
+    if (b != 0 && t == 0) sum += out[0];
     __syncthreads();
     if (t == 0 && b == 0) store<__ATOMIC_RELEASE>(&flags[0], k + 1);
     if (t == 0 && b != 0) __hip_atomic_fetch_add(&flags[16], 1, __ATOMIC_RELEASE, AGENT);
   }
   if (b != 0) out[b * THREADS + t] = sum;
 }
-PAIR(refilled_for_three) { refill<THREADS, RACY ? 2 : 3>(in, out, flags, t, b); }
-PAIR(word_refilled) { refill<1, RACY ? 2 : 3>(in, out, flags, t, b); }
 PAIR(shifted_in_place) {  // another wave stores what a slower one has yet to read
   const int at = b * THREADS + t, next = t + 1 < THREADS ? in[at + 1] : 0;
   sync<!RACY>();
@@ -853,17 +586,6 @@ PAIR(reset_by_the_last_block) {  // of those that have counted: or by the first,
   if (t) return;
   const int before = __hip_atomic_fetch_add(flags, 1, __ATOMIC_ACQ_REL, AGENT);
   if (before == (RACY ? 0 : (int)gridDim.x - 1)) flags[0] = 100;
-}
-PAIR(stale_flag_swapped) {  // in[0] is 1 before the launch, and is given that value anew, by an atomic
-  int* flag = RACY ? in : flags;
-  if (b == 0) {
-    out[t] = t + 1;
-    __syncthreads();
-    if (t == 0) __hip_atomic_exchange(flag, 1, __ATOMIC_RELEASE, AGENT);
-  } else {
-    while (__hip_atomic_fetch_add(flag, 0, __ATOMIC_ACQUIRE, AGENT) != 1) {}
-    out[b * THREADS + t] = out[t];
-  }
 }
 PAIR(stale_grid_barrier) {  // in[0] is 1 before the launch: the last but one to come passes
   int* count = RACY ? in : flags;
@@ -914,11 +636,6 @@ PAIR(moved_in_place) {  // a slower wave reads what a faster one has stored
   sync<!RACY>();
   out[b * 512 + t + 1] = x + t + 1;
 }
-PAIR(halves_swapped) {
-  int x = out[b * 512 + (t + THREADS / 2) % THREADS];
-  sync<!RACY>();
-  out[b * 512 + t] = x + t + 1;
-}
 PAIR(read_before_any_store) {  // to this tensor
   int* row = in + b * 512;
   if (t < 64) out[b * 64 + t] = row[64 + t];
@@ -941,12 +658,6 @@ PAIR(read_by_a_block_before) {  // one that has come to its end
     __syncthreads();
     in[t] = -t - 1;
   }
-}
-PAIR(counted_by_a_wave) {
-  int* n = flags + 16 * b;
-  if (t == 0) atomicAdd(n, in[0]);
-  sync<!RACY>();
-  out[b * THREADS + t] = *n;
 }
 PAIR(read_before_it_counts) {
   int* n = flags + 16 * b;
@@ -998,27 +709,5 @@ PAIR(maximum_by_swaps) {  // begins with a plain look; the racy one does not loo
     int expected = seen;
     seen = atomicCAS(flags, expected, __float_as_int(x));
     if (seen == expected) break;
-  }
-}
-PAIR(slot_freed_before_it_is_read) {  // of a ring in LDS, filled by one wave and emptied by another
-  __shared__ int ring[4][64], filled, freed;
-  if (t == 0) filled = freed = 0;
-  __syncthreads();
-  const int lane = t & 63;
-  if (t < 64) {
-    for (int i = 0; i < 40; i++) {
-      while (i - load<__ATOMIC_ACQUIRE, GROUP>(&freed) >= 4) {}
-      ring[i & 3][lane] = in[t] + i;
-      if (lane == 0) store<__ATOMIC_RELEASE, GROUP>(&filled, i + 1);
-    }
-  } else if (t < 128) {
-    int sum = 0;
-    for (int i = 0; i < 40; i++) {
-      while (load<__ATOMIC_ACQUIRE, GROUP>(&filled) <= i) {}
-      if (!RACY) sum += ring[i & 3][lane];
-      if (lane == 0) store<__ATOMIC_RELEASE, GROUP>(&freed, i + 1);
-      if (RACY) sum += ring[i & 3][lane];
-    }
-    out[b * THREADS + t] = sum;
   }
 }
