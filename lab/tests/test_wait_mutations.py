@@ -16,11 +16,7 @@ QUICK = ("softmax", "matmul_two_stages")
 IN_HIP = ("tree", "tile_overwritten", "compaction", "flag_without_release", "last_block", "grid_barrier")
 
 
-OTHERS = (  # functions of the arch alone, each of which launches a kernel or two
-    "paged_decode stream_k_waits_for_partial_sums grouped_matmul_through_a_table_of_addresses fused_experts "
-    "cross_entropy_and_its_gradient rotary_embedding top_k compaction_by_prefix_sums masked_histogram "
-    "quantisation_to_mxfp4 int4_weights".split()
-)
+OTHERS = ("stream_k_waits_for_partial_sums",)  # functions of the arch alone
 
 
 def missed(mutants: list[Mutant]) -> list[Mutant]:

@@ -8,6 +8,8 @@ races, lab/tests/test_wait_mutations.py compiled kernels that lose an instructio
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 import torch
 import triton
@@ -57,6 +59,22 @@ global_store_dword v1, v0, s[4:5]
 """
 
 
+def test_use_after_free() -> None:
+    t = buffer()
+    lib = engine().lib
+    lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"hipMalloc'ed memory", False)
+    kernarg = struct.pack("<Q", t.data_ptr())
+    p = program(STORE)
+    with checks.use("bounds"):
+        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_unregister(t.data_ptr())
+        with pytest.raises(cdna.CheckError, match="which has been freed"):
+            p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_register(t.data_ptr(), t.nbytes, b"the same addresses again", False)
+        p.kernels["k"].launch((1, 1, 1), (64, 1, 1), kernarg)
+        lib.cdna_memory_unregister(t.data_ptr())
+
+
 OWN_ADDRESSES = """
 v_add_co_u32_e32 v2, vcc, s4, v1
 v_mov_b32_e32 v3, s5
@@ -74,6 +92,14 @@ def test_past_the_end_of_a_tensor_behind_which_one_has_been_freed(store: str) ->
     finding = found(program(store), [("x", x)], kinds="bounds")
     told = "0 bytes past the end of `x` (i32[32]), in hipMalloc'ed memory, which has been freed"
     assert finding.message.endswith(told) and finding.tensor == "`x` (i32[32])"
+
+
+def test_lds_outside_the_allocation() -> None:
+    p = program("v_lshlrev_b32_e32 v1, 2, v0\nds_write_b32 v1, v0 offset:16\ns_waitcnt lgkmcnt(0)", lds_bytes=256)
+    finding = found(p, [])
+    assert finding.kind == "bounds"
+    assert finding.lane == 60
+    assert "the workgroup has 256 bytes" in finding.message
 
 
 # --- wait --------------------------------------------------------------------------------------------

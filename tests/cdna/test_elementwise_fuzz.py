@@ -37,6 +37,11 @@ class Operation:
     rounds: int = 1
 
 
+def quotient(a: Values, b: Values) -> Values:
+    """C's, towards zero."""
+    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+
+
 EVERY = [
     Operation("a + z", lambda a, b, z: a + z),
     Operation("a - z", lambda a, b, z: a - z),
@@ -56,6 +61,8 @@ OF_INTEGERS = [
     Operation("z << (a & 7)", lambda a, b, z: z << (a & 7)),
     Operation("z >> (a & 7)", lambda a, b, z: z >> (a & 7)),
     Operation("(a >> 3) + (z & 15)", lambda a, b, z: (a >> 3) + (z & 15)),
+    Operation("a // (z | 1)", lambda a, b, z: quotient(a, z | 1)),
+    Operation("a % (z | 1)", lambda a, b, z: a - (z | 1) * quotient(a, z | 1)),
 ]
 OF_FLOATS = [
     Operation("(a / z).to(a.dtype)", lambda a, b, z: a / z, 4),  # of 16 bits it is f32

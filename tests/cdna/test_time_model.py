@@ -1,4 +1,4 @@
-"""What the time model must keep to: mechanisms of the replay in cycles worked out by hand, and planted slow-downs."""
+"""What the time model must keep to: mechanisms of the replay in cycles worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -394,8 +393,6 @@ def test_scratch_beyond_the_l1_is_loaded_from_the_l2() -> None:
     assert many.cold.cycles > few.cold.cycles
 
 
-# --- planted slow-downs --------------------------------------------------------------------------------
-
 LOOP = """
   s_movk_i32 s8, 200
 again:
@@ -404,6 +401,8 @@ again:
   s_cmp_lg_u32 s8, 0
   s_cbranch_scc1 again
 """
+
+
 def test_a_power_of_two_stride_loses_the_l1() -> None:
     """Rows at a stride of 4096 bytes fall into one of the L1's four sets; at 4096 + 128 they spread."""
 

@@ -48,41 +48,6 @@ def test_division_is_correctly_rounded(arch):
     assert torch.equal(out, (x + 1.375) / x)
 
 
-def wrapped(values, bits):
-    return [int(v) % (1 << bits) for v in values]
-
-
-@pytest.mark.parametrize("dtype", [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)])
-def test_integer_operations(arch, dtype):
-    info = numpy.iinfo(dtype)
-    rng = numpy.random.default_rng(1)
-    a, b = (rng.integers(info.min, info.max, 1000, dtype=dtype, endpoint=True) for _ in range(2))
-    b[::3] = rng.integers(1, 20, len(b[::3]))
-    b[b == 0] = 3
-    b[b == -1 if info.min < 0 else b == 0] = 7
-    pairs = [(int(p), int(q)) for p, q in zip(a, b)]
-
-    def quotient(p, q):  # C's, towards zero
-        return abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1)
-
-    operations: dict = {
-        "+": lambda p, q: p + q,
-        "*": lambda p, q: p * q,
-        "//": quotient,
-        "%": lambda p, q: p - q * quotient(p, q),
-        "^": lambda p, q: p ^ q,
-        "<<": lambda p, q: p << (q & 7),
-        ">>": lambda p, q: p >> (q & 7),
-        "max": max,
-        "<": lambda p, q: p < q,
-    }
-    for op, definition in operations.items():
-        out = torch.zeros(1000, dtype=getattr(torch, dtype))
-        kernels.binary[(1,)](torch.from_numpy(a), torch.from_numpy(b), out, 1000, op, 1024, num_warps=2)
-        want = [definition(p, q) for p, q in pairs]
-        assert wrapped(out.numpy(), info.bits) == wrapped(want, info.bits), f"{dtype} {op}"
-
-
 def test_casts_between_floats_round_as_torch_does(arch):
     if arch == "gfx950":
         needs(3, 5, "fp8 on gfx950")
@@ -250,12 +215,6 @@ def test_inline_assembly_that_takes_an_assembler(arch):
     assert torch.equal(out, x + 15)
 
 
-def test_function_calls(arch):
-    x, out = torch.tensor([3.0, 5.0]), torch.zeros(1)
-    kernels.calls[(1,)](x, out)
-    assert out.item() == 16
-
-
 @pytest.mark.parametrize("shape", [(32, 512), (64, 256)], ids=str)  # 256 elements a lane; the second: scalars as well
 def test_registers_spilled_to_scratch(arch, shape):
     x = torch.randn(shape) * 0.1
@@ -336,13 +295,6 @@ def test_an_autotuner_chooses_by_modelled_time_and_says_what(arch, capsys):
     assert choice.us == pytest.approx(times[best], rel=0.05) and list(choice.others_us) == sorted(choice.others_us)
     assert len(choice.others_us) == 2 and choice.others_us[0] >= choice.us
     assert f"cdna: {choice}" in capsys.readouterr().err
-
-
-def test_tensor_descriptors(arch):
-    x = torch.randn(64, 32)
-    out = torch.zeros_like(x)
-    kernels.described[(4,)](x, out, 64, 32, 16, 32)
-    assert torch.equal(out, x * 2)
 
 
 def test_both_archs_in_one_process_keep_apart():

@@ -28,32 +28,6 @@ def unary(x, out, n, OP: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def binary(x, y, out, n, OP: tl.constexpr, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    a = tl.load(x + i, mask=i < n, other=1)
-    b = tl.load(y + i, mask=i < n, other=1)
-    if OP == "+":
-        r = a + b
-    elif OP == "*":
-        r = a * b
-    elif OP == "//":
-        r = a // b
-    elif OP == "%":
-        r = a % b
-    elif OP == "^":
-        r = a ^ b
-    elif OP == "<<":
-        r = a << (b & 7)
-    elif OP == ">>":
-        r = a >> (b & 7)
-    elif OP == "max":
-        r = tl.maximum(a, b)
-    else:
-        r = (a < b).to(a.dtype)
-    tl.store(out + i, r, mask=i < n)
-
-
-@triton.jit
 def cast(x, out, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, mask=i < n).to(out.dtype.element_ty), mask=i < n)
@@ -174,16 +148,6 @@ def transpose(x, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(out + tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :], tl.trans(v))
 
 
-@triton.jit(noinline=True)
-def polynomial(a, b):
-    return a * b + 1
-
-
-@triton.jit
-def calls(x, out):
-    tl.store(out, polynomial(tl.load(x), tl.load(x + 1)))
-
-
 @triton.jit
 def spilling(x, out, N: tl.constexpr, K: tl.constexpr):
     at = tl.arange(0, N)[:, None] * K + tl.arange(0, K)[None, :]
@@ -197,14 +161,6 @@ def spilling(x, out, N: tl.constexpr, K: tl.constexpr):
 def tripled(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, mask=i < n) * 3, mask=i < n)
-
-
-@triton.jit
-def described(x, out, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
-    target = tl.make_tensor_descriptor(out, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
-    row = tl.program_id(0) * BLOCK_M
-    target.store([row, 0], source.load([row, 0]) * 2)
 
 
 @triton.jit
