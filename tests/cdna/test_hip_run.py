@@ -15,26 +15,14 @@ from tests.support.limits import ENDS_S
 pytestmark = pytest.mark.long
 
 
-def test_saxpy_on_both_archs() -> None:
-    for arch in ("gfx942", "gfx950"):
-        done = run("--arch", arch, PROGRAMS / "saxpy.hip")
-        assert done.returncode == 0, done.stdout + done.stderr
+WITH_CHECKS = ["saxpy", "grid_sync", "calls", "assembler", "initial_values"]
 
 
-def test_a_wrong_result_is_the_programs_exit_code() -> None:
-    done = run("-DWRONG", PROGRAMS / "saxpy.hip")
-    assert done.returncode == 1
-    assert "saxpy.hip" in done.stdout and "not so" in done.stdout
-
-
-WITH_CHECKS = ["saxpy", "matmul_lds", "lanes", "grid_sync", "calls", "assembler", "initial_values"]
-
-
-@pytest.mark.parametrize("name", [*WITH_CHECKS, "memory_calls", "exchange", "ipc_events", "rtc"])
+@pytest.mark.parametrize("name", [*WITH_CHECKS, "memory_calls", "ipc_events", "rtc"])
 def test_program(name: str) -> None:
     """It checks itself, and all checks find nothing in it."""
     checks = {"CDNA_CHECKS": "all"} if name in WITH_CHECKS else {}
-    done = run(PROGRAMS / f"{name}.hip", **checks)
+    done = run("--arch", "gfx950" if name == "saxpy" else "gfx942", PROGRAMS / f"{name}.hip", **checks)
     assert done.returncode == 0 and not (checks and done.stderr), done.stdout + done.stderr
 
 
@@ -163,9 +151,8 @@ def test_several_sources(tmp_path: Path) -> None:
     (tmp_path / "main.hip").write_text(MAIN)
     (tmp_path / "other.hip").write_text(OTHER)
     both = (tmp_path / "main.hip", tmp_path / "other.hip")
-    for counters in ([], ["--counters"]):
-        done = run("-fgpu-rdc", *counters, *both, "--", "-x", "word")
-        assert done.returncode == 0 and done.stdout == "40 21 3 word\n", done.stdout + done.stderr
+    done = run("-fgpu-rdc", "--counters", *both, "--", "-x", "word")
+    assert done.returncode == 0 and done.stdout == "40 21 3 word\n", done.stdout + done.stderr
     done = run(*both)  # device code of each source for itself
     assert done.returncode == 2 and "main.hip:" in done.stderr and "undefined device symbol" in done.stderr
     (tmp_path / "other.hip").write_text(OTHER.replace("int twice", "int thrice"))
@@ -189,20 +176,6 @@ def test_the_program_may_lie_beside_its_files(tmp_path: Path) -> None:
     assert done.returncode == 2 and "cannot write" in done.stderr
 
 
-def test_textures_are_refused_as_on_the_card(tmp_path: Path) -> None:
-    (tmp_path / "main.hip").write_text("""
-        #include <hip/hip_runtime.h>
-        int main() {
-          hipArray_t array;
-          hipChannelFormatDesc d = hipCreateChannelDesc(32, 0, 0, 0, hipChannelFormatKindFloat);
-          if (d.x != 32 || d.f != hipChannelFormatKindFloat) return 1;
-          return hipMallocArray(&array, &d, 4, 4) != hipErrorNotSupported || hipGetLastError() != hipErrorNotSupported;
-        }
-    """)
-    done = run(tmp_path / "main.hip")
-    assert done.returncode == 0, done.stderr
-
-
 def test_counters() -> None:
     for define, code in (("-DRIGHT", 0), ("-DWRONG", 1)):
         done = run("--counters", define, PROGRAMS / "saxpy.hip")
@@ -210,11 +183,13 @@ def test_counters() -> None:
         kernel = "saxpy(float, float const*, float*, int)"
         assert f"{kernel}: 8x1x1 workgroups of 256x1x1" in done.stderr
         assert "  modelled   " in done.stderr and "HBM 80,128/40,064" in done.stderr
+        assert ("saxpy.hip" in done.stdout and "not so" in done.stdout) == bool(code)
 
 
 def test_lanes_and_printf() -> None:
-    done = run("-std=c++20", "-Wall", "-munsafe-fp-atomics", "-ffast-math", PROGRAMS / "lanes.hip")
-    assert done.returncode == 0, done.stdout + done.stderr
+    flags = ("-std=c++20", "-Wall", "-munsafe-fp-atomics", "-ffast-math")
+    done = run(*flags, PROGRAMS / "lanes.hip", CDNA_CHECKS="all")
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
     assert done.stdout == "".join(f"lane {i} says hello and {i / 4:.2f}\n" for i in range(3))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.support.rank_gemm_tests import (  # noqa: F401
     ON_A_GPU,
-    test_every_row_of_the_table,
     test_input_that_does_not_fit_is_refused,
     test_many_calls_without_a_barrier,
+    test_rows_of_the_table,
     test_shapes_that_fit_no_tile,
     test_what_is_broken_is_noticed,
 )

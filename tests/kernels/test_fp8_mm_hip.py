@@ -44,7 +44,7 @@ def test_product(program: Program, shape: tuple[int, int, int], name: str, split
 
 
 @pytest.mark.parametrize("row", sorted(set(TABLE.values())), ids=lambda row: f"{row.tile.rows}-{row[1]}-{row[2]}")
-def test_every_row_of_the_table(program: Program, row: hip.Row) -> None:
+def test_rows_of_the_table(program: Program, row: hip.Row) -> None:
     """A tile and a part of one in either direction, and no slice of k without a block."""
     inputs = hip.make_inputs(row.tile.rows + 8, row.tile.columns + 8, 128 * max(2, row.split_k))
     assert relative_error(hip.run(program, inputs, row)[0], inputs.product()) < TOLERANCE

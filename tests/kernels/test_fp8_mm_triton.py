@@ -35,7 +35,7 @@ def product(inputs: Inputs, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]
 
 
 @pytest.mark.parametrize("row", row_parameters(triton_gfx942_tuning))
-def test_every_row_of_the_table(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_the_table(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile and a part of one in either direction, and no slice of k without a block."""
     m, n, k = row["BLOCK_M"] + 8, row["BLOCK_N"] + 8, 128 * max(2, row["SPLIT_K"])
     inputs = make_inputs(m, n, k)

@@ -11,10 +11,10 @@ import torch
 
 from tests.support.gemm_submissions import SMALL_TILE_ONLY
 from tests.support.rank_gemm_tests import (  # noqa: F401
-    test_every_row_of_the_table,
     test_input_that_does_not_fit_is_refused,
     test_many_calls_without_a_barrier,
     test_ranks_whose_shapes_differ_are_told,
+    test_rows_of_the_table,
     test_shapes_that_fit_no_tile,
     test_what_is_broken_is_noticed,
 )

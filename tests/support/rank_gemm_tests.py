@@ -16,7 +16,7 @@ import pytest
 from tests.support.gemm_ranks import errors_of
 from tests.support.gemm_submissions import altered, assert_right, said_of_different_shapes
 from tests.support.refusals import assert_refused
-from tests.support.table_rows import different_rows
+from tests.support.table_rows import different_rows, some_rows
 
 REFUSED = {
     "(zeros(4, 8), zeros(4, 9), None)": "got (4, 8) and (4, 9)",
@@ -48,11 +48,12 @@ def test_what_is_broken_is_noticed(submission: Path, tmp_path: Path, request: py
     assert not error < request.module.ROUNDING
 
 
-def test_every_row_of_the_table(submission: Path, request: pytest.FixtureRequest) -> None:
+def test_rows_of_the_table(submission: Path, request: pytest.FixtureRequest) -> None:
     """Two tiles or more, an edge among them, and slices of a block of k. A DEFAULT of HIP has the model choose."""
     module, cases = request.module, []
     folder = module.PROBLEM.removeprefix("amd-").replace("-", "_")
-    for row in different_rows(import_module(f"kernels.{folder}.{module.VARIANT}_gfx942_tuning")):
+    rows_of = different_rows if request.config.getoption("--slow") else some_rows
+    for row in rows_of(import_module(f"kernels.{folder}.{module.VARIANT}_gfx942_tuning")):
         cases.append({**dict(zip("mnk", module.of_row(row))), "bias": True, "calls": 2, "row": row})
     assert_right(module.PROBLEM, submission, 2, cases, module.ROUNDING)
 

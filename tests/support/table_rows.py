@@ -21,15 +21,29 @@ def row_text(row: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in row.items())
 
 
-ALIKE = pytest.mark.slow(reason="an earlier row differs in the number of splits or the order of tiles alone")
+def values_of(row: dict[str, Any]) -> set[tuple[str, Any]]:
+    """Any numbers of splits but one are alike, and the order of tiles is."""
+    return {(n, min(v, 2) if n in ("SPLIT_K", "SPLITS") else v) for n, v in row.items() if n != "GROUP_M"}
+
+
+def some_rows(table: ModuleType) -> list[dict[str, Any]]:
+    """Of the rows so few that each value of each name is among them."""
+    left, chosen = different_rows(table), list[dict[str, Any]]()
+    seen = set[tuple[str, Any]]()
+    while left:
+        best = max(left, key=lambda row: len(values_of(row) - seen))
+        if values_of(best) <= seen:
+            break
+        left.remove(best)
+        chosen.append(best)
+        seen |= values_of(best)
+    return chosen
+
+
+ALIKE = pytest.mark.slow(reason="each of its values is in a row that runs")
 
 
 def row_parameters(table: ModuleType) -> list[Any]:
-    """The rows for parametrize. Of those that differ in no more than ALIKE says the first runs without --slow."""
-    kinds: list[dict[str, Any]] = []
-    made = []
-    for row in different_rows(table):
-        kind = {n: min(v, 2) if n in ("SPLIT_K", "SPLITS") else v for n, v in row.items() if n != "GROUP_M"}
-        made.append(pytest.param(row, id=row_text(row), marks=[ALIKE] * (kind in kinds)))
-        kinds.append(kind)
-    return made
+    """The rows for parametrize: with --slow all of them."""
+    some = some_rows(table)
+    return [pytest.param(row, id=row_text(row), marks=[ALIKE] * (row not in some)) for row in different_rows(table)]

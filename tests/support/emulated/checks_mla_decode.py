@@ -14,7 +14,7 @@ import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import load_reference, relative_error
 from tests.support.spills import no_spills
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import row_parameters
 
 submission = support.load_submission()
 reference = load_reference("mla_decode")
@@ -181,10 +181,10 @@ def test_sizes() -> None:
     assert_right(Case(3, 21, dim=200, rank=112, **widths), SMALL)
 
 
-@pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(submission))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
-    """With as many requests as fill a tile, and the model's own widths of a head."""
-    batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 2 + 1, 64)
+    """With more requests than a quarter of a tile, and the model's own widths of a head."""
+    batch, heads = (3, 128) if IS_HIP else (row["BLOCK_M"] // 4 + 1, 64)
     case = Case(batch, 66, 70, 64, 64, heads, latent=512, rope=64, nope=128, value=128)
     with no_spills("attention_kernel"):
         assert_right(case, row)

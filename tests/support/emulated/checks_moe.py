@@ -13,7 +13,7 @@ import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import relative_error
 from tests.support.spills import no_spills
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import row_parameters
 
 submission = support.load_submission()
 
@@ -119,7 +119,7 @@ def test_widths_that_fit_no_tile(hidden: int, inner: int, shared: int) -> None:
     assert_right(Case(1, 9, 3, 2, hidden, inner, shared), SMALL)
 
 
-@pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(submission))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     """With a row more than a tile has for the shared expert, and more tile columns than one."""
     with no_spills("gate_up_kernel"):

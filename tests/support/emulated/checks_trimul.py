@@ -11,7 +11,7 @@ import torch
 import cdna
 from tests.support import checks as support
 from tests.support.reference_folders import relative_error
-from tests.support.table_rows import different_rows, row_text
+from tests.support.table_rows import different_rows, row_parameters
 from tests.support.trimul_exact import exactly
 
 submission = support.load_submission()
@@ -92,7 +92,7 @@ def test_values_beyond_fp16() -> None:
     assert_right(data)
 
 
-@pytest.mark.parametrize("row", different_rows(submission), ids=row_text)
+@pytest.mark.parametrize("row", row_parameters(submission))
 def test_rows_of_the_table(row: dict[str, Any]) -> None:
     with support.table_row(submission, row):
         assert_right(trimul_data(1, 35, 24, "half"))

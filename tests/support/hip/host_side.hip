@@ -395,6 +395,10 @@ static void asking() {
   EXPECT(hipGetLastError() == hipSuccess &&
          !std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue"));
   EXPECT(hipSetDevice(99) == hipErrorInvalidDevice);
+  hipArray_t array;  // nor has the card textures
+  hipChannelFormatDesc d = hipCreateChannelDesc(32, 0, 0, 0, hipChannelFormatKindFloat);
+  EXPECT(d.x == 32 && d.f == hipChannelFormatKindFloat);
+  EXPECT(hipMallocArray(&array, &d, 4, 4) == hipErrorNotSupported && hipGetLastError() == hipErrorNotSupported);
 }
 
 int main() {
