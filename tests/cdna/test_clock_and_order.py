@@ -44,7 +44,7 @@ def test_checks_change_no_time() -> None:
 
 def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
     late = preload("late_clock.c", tmp_path)
-    done = run(PROGRAMS / "polls.hip", "--", "1", CDNA_THREADS="4", LD_PRELOAD=str(late))
+    done = run(PROGRAMS / "polls.hip", "--", "0.25", CDNA_THREADS="4", LD_PRELOAD=str(late))
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 1  # and not the 10^11 s that a step back is as an unsigned number
 
