@@ -10,17 +10,10 @@ import pytest
 
 from cdna.errors import UnsupportedInstruction
 from cdna.testing.snippet import POISON, run
+from tests.support.valu_inputs import active, masks
 
 ALL = (1 << 64) - 1
 LANES = range(64)
-
-
-def masks(rng: random.Random) -> list[int]:
-    return [ALL, ALL >> 32, 1 << rng.randrange(64), rng.getrandbits(64)]
-
-
-def active(mask: int) -> list[int]:
-    return [i for i in LANES if mask >> i & 1]
 
 
 @pytest.mark.parametrize("stride", ["", "st64"])

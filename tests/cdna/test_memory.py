@@ -11,8 +11,9 @@ import pytest
 from cdna.errors import KernelFault, UnsupportedInstruction
 from cdna.launch.program import Program
 from cdna.testing.snippet import POISON, State, run, split64
+from tests.support.valu_cases import signed
+from tests.support.valu_inputs import active, masks
 
-ALL = (1 << 64) - 1
 LANES = range(64)
 
 
@@ -30,21 +31,9 @@ class Host:
         return self.view.tobytes()
 
 
-def masks(rng: random.Random) -> list[int]:
-    return [ALL, ALL >> 32, 1 << rng.randrange(64), rng.getrandbits(64)]
-
-
-def active(mask: int) -> list[int]:
-    return [i for i in LANES if mask >> i & 1]
-
-
 def descriptor(base: int, num_records: int, stride: int = 0, flags: int = 0x27000) -> dict[int, int]:
     """A buffer resource in s[4:7]."""
     return {4: base & 0xFFFFFFFF, 5: base >> 32 & 0xFFFF | stride << 16, 6: num_records, 7: flags}
-
-
-def signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
 
 # --- loads and stores --------------------------------------------------------------------------------

@@ -78,3 +78,12 @@ def same(got: int, want: int, fmt: str, ulps: int = 0) -> bool:
     if is_nan(want, fmt) or is_nan(got, fmt):
         return is_nan(want, fmt) and is_nan(got, fmt)
     return got == want if not ulps else abs(ordered(got) - ordered(want)) <= ulps
+
+
+def masks(rng: random.Random) -> list[int]:
+    """For exec: every lane, half of them, one, and any."""
+    return [ALL, ALL >> 32, 1 << rng.randrange(WAVE), rng.getrandbits(WAVE)]
+
+
+def active(mask: int) -> list[int]:
+    return [i for i in range(WAVE) if mask >> i & 1]
