@@ -226,7 +226,7 @@ bool check_stored(Wave& w, const Inst& in, const Access& x, u64 lanes);
 void define_lanes(WaveCheck& c, const Touch& t, u64 lanes);
 // A lane's register holds what has been read of LDS where nothing had been written; moves: to move it is no fault.
 void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves);
-bool holds_unwritten_lds(const WaveCheck& c, u32 reg, int lane);
+u64 lanes_of_unwritten_lds(const WaveCheck& c, u32 reg);
 // That it matters what is there; pc: of the read. False: the wave has to stop.
 bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc);
 void forget_values(WaveCheck& c, u32 n_vgpr);

@@ -213,7 +213,7 @@ bool lds_element(const LdsAccess& a, int lane, u32 at, u32 bytes, const u32* dat
       const u8 mask = mask_of(at, bytes, d);
       const u32 dword = d * 4 > at ? (d * 4 - at) / 4 : 0;
       if (a.write && !a.atomic) {
-        if (a.from != NO_REGISTER && holds_unwritten_lds(a.c, a.from + dword, lane)) lds_unwritten(g, d, mask);
+        if (a.from != NO_REGISTER && lanes_of_unwritten_lds(a.c, a.from + dword) >> lane & 1) lds_unwritten(g, d, mask);
         else lds_written(g, d, mask);
       } else if (!quick_whole(*g.quick, d) && (g.written[d] & mask) != mask) {
         const u32 missing = d * 4 > at ? d * 4 : at;
@@ -292,13 +292,18 @@ static bool elements(const LdsAccess& a, const u32* v, u32 offset, const u32* da
 static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets, const u32* const* data, u32 n) {
   for (u32 k = 0; k < n; k++)
     if (data[k] && a.g.checks->has(CHECK_RACE) && !disagreement(a, v, offsets[k], data[k])) return false;
-  const bool odd = (a.c.values.of_lds || a.g.unwritten) && a.write;
-  if (!odd && quick_access(a, v, offsets, n)) return true;
-  quick_leave(*a.w.wg);
   const u32 dwords = (a.x.bytes + 3) / 4;
+  u32 from[2] = {NO_REGISTER, NO_REGISTER};
+  for (u32 k = 0; k < n && a.c.values.of_lds; k++) {
+    const u32 reg = (u32)((data[k] - a.w.v) / WAVE);
+    for (u32 d = 0; d < dwords && data[k]; d++)
+      if (lanes_of_unwritten_lds(a.c, reg + d) & a.w.exec()) from[k] = reg;
+  }
+  if (from[0] == NO_REGISTER && from[1] == NO_REGISTER && quick_access(a, v, offsets, n)) return true;
+  quick_leave(*a.w.wg);
   LdsAccess element = a;
   for (u32 k = 0; k < n; k++) {
-    if (odd && data[k]) element.from = (u32)((data[k] - a.w.v) / WAVE);
+    element.from = from[k];
     if (!elements(element, v, offsets[k], data[k])) return false;
     if (a.to != NO_REGISTER) element.to += dwords;
   }

@@ -25,9 +25,9 @@ void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves) {
   write_vector(c, reg, {lanes, moves ? 0 : lanes, told ? cell.origin : Origin{LDS_BYTE | lds_byte, c.pc}}, lanes);
   c.values.of_lds = true;
 }
-bool holds_unwritten_lds(const WaveCheck& c, u32 reg, int lane) {
+u64 lanes_of_unwritten_lds(const WaveCheck& c, u32 reg) {
   const Undefined& cell = c.values.v[reg];
-  return !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) && !(cell.defined >> lane & 1);
+  return !bits_at(c.known_v, reg, 1) && is_of_lds(cell.origin) ? ~cell.defined : 0;
 }
 static void define(WaveCheck& c, const Access& x, u64 lanes) {
   for (const Touch& t : x) {
