@@ -188,18 +188,24 @@ struct Vectors {
   }
 };
 
+// What an instruction makes of a register, and which bits of that are others in a trial.
+struct Made {
+  alignas(64) u32 own[WAVE], differs[WAVE];
+};
+
 // An instruction that is executed for what it would do. Nothing of it stays.
 struct Trial {
   Wave& w;
   const Inst& in;
   Vectors sources, results;
-  u32 scalars[128], scc;
-  u64 undefined_scalars[2] = {};
+  u32 scalars[128], scc, pair_reg = 0;
+  u64 undefined_scalars[2] = {}, pair = 0;
 
   Trial(Wave& w, const Inst& in) : w(w), in(in), scc(w.scc) { memcpy(scalars, w.s, sizeof scalars); }
-  void run(u32 (*result)[WAVE], u64& pair, u32 pair_reg) {
+  // note: what it has made of a result, and what is known of that.
+  template <class Note> void run(Made* made, Note note) {
     in.fn(w, in);
-    for (u32 k = 0; k < results.n; k++) memcpy(result[k], w.vreg(results.reg[k]), sizeof result[0]);
+    for (u32 k = 0; k < results.n; k++) note(made[k], w.vreg(results.reg[k]));
     if (pair_reg) pair = w.s64(pair_reg);
     results.restore(w);
     sources.restore(w);
@@ -207,18 +213,19 @@ struct Trial {
     w.scc = scc;
   }
   void put(u32 value) {
-    for (u32 k = 0; k < sources.n; k++)
-      for (u64 m = sources.undefined[k]; m; m &= m - 1) w.vreg(sources.reg[k])[__builtin_ctzll(m)] = value;
-    for (u32 r = 0; r < VCC; r++)
-      if (undefined_scalars[r >> 6] >> (r & 63) & 1) w.s[r] = value;
+    u32 values[WAVE];
+    LANES values[i] = value;
+    for (u32 k = 0; k < sources.n; k++) blend(w.vreg(sources.reg[k]), values, sources.undefined[k]);
+    for (u32 word = 0; word < 2; word++)
+      for (u64 m = undefined_scalars[word]; m; m &= m - 1) w.s[64 * word + __builtin_ctzll(m)] = value;
   }
   // What is defined gets other values.
   void change_defined() {
-    for (u32 k = 0; k < sources.n; k++)
-      for (u32 i = 0; i < WAVE; i++) {
-        const bool defined = !(sources.undefined[k] >> i & 1);
-        w.vreg(sources.reg[k])[i] = sources.value[k][i] ^ (defined ? 0x5a5a5a5a : 0);
-      }
+    u32 values[WAVE];
+    for (u32 k = 0; k < sources.n; k++) {
+      LANES values[i] = sources.value[k][i] ^ 0x5a5a5a5a;
+      blend(w.vreg(sources.reg[k]), values, ~sources.undefined[k]);
+    }
   }
 };
 }  // namespace
@@ -268,9 +275,19 @@ static bool take_sources(const WaveCheck& c, const Access& x, Trial& t, Origin& 
 
 // Bytes of which some bit is set.
 static u32 bytes_of(u32 x) {
-  u32 bytes = 0;
-  for (u32 k = 0; k < 32; k += 8) bytes |= x >> k & 255 ? 255u << k : 0;
-  return bytes;
+  const u32 highest = (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
+  return highest | (highest - (highest >> 7));
+}
+
+// Lanes in which trials have changed each byte of all results: no other one can say more.
+static u64 lanes_changed(const Made* made, u32 n) {
+  u64 lanes = ALL;
+  u32 all[WAVE];
+  for (u32 k = 0; k < n; k++) {
+    LANES all[i] = bytes_of(made[k].differs[i]) == ~0u;
+    lanes &= gather_mask(all);
+  }
+  return lanes;
 }
 
 // True: what the instruction makes is known to be defined or not.
@@ -282,38 +299,45 @@ bool follow_unwritten(Wave& w, const Inst& in, const Access& x) {
   if (!may_follow(in, x)) return false;
   Trial t(w, in);
   Origin origin = {};
-  u32 pair_reg = 0;
   for (const Touch& s : x) {
     if (!(s.flags & WRITES)) continue;
-    if (s.flags & SCALAR) pair_reg = s.reg;
+    if (s.flags & SCALAR) t.pair_reg = s.reg;
     for (u32 r = 0; r < s.count && !(s.flags & SCALAR); r++) t.results.add(w, s.reg + r, 0);
   }
   if (!take_sources(c, x, t, origin)) return false;
-  static thread_local u32 result[4][Vectors::MOST][WAVE];
-  u64 pair[4] = {};
-  t.run(result[0], pair[0], pair_reg);
-  for (u32 k = 0; k < 2; k++) {
-    t.put(OTHER[k]);
-    t.run(result[1 + k], pair[1 + k], pair_reg);
-  }
-  t.change_defined();
-  t.run(result[3], pair[3], pair_reg);
+  static thread_local Made made[Vectors::MOST];
+  const u32 n = t.results.n;
   const u64 lanes = x.all_lanes ? ALL : w.exec();
-  for (u32 k = 0; k < t.results.n; k++) {
-    u64 undefined = 0;
-    for (u64 m = lanes; m; m &= m - 1) {
-      const int i = __builtin_ctzll(m);
-      const u32 own = result[0][k][i], differs = (own ^ result[1][k][i]) | (own ^ result[2][k][i]);
-      // What is defined there in other bytes would be lost: then all of it counts as defined.
-      const bool mixed = (own ^ result[3][k][i]) & ~bytes_of(differs);
-      if (differs && !mixed) undefined |= m & -m;
-    }
+  u64 open = lanes, differs = 0;  // open: lanes that may depend on what is undefined; differs: of the pair
+  if (x.kind == PLAIN && !x.crosses && !x.all_lanes && !(t.undefined_scalars[0] | t.undefined_scalars[1])) {
+    open = 0;
+    for (u32 k = 0; k < t.sources.n; k++) open |= t.sources.undefined[k] & lanes;
+  }
+  t.run(made, [](Made& m, const u32* v) {
+    memcpy(m.own, v, sizeof m.own);
+    memset(m.differs, 0, sizeof m.differs);
+  });
+  const u64 own = t.pair;
+  for (u32 k = 0; k < 2 && (open || t.pair_reg); k++) {
+    t.put(OTHER[k]);
+    t.run(made, [](Made& m, const u32* v) { LANES m.differs[i] |= m.own[i] ^ v[i]; });
+    differs |= own ^ t.pair;
+    open &= ~lanes_changed(made, n);
+  }
+  u64 changed = 0;
+  for (u32 k = 0; k < n; k++) changed |= gather_mask(made[k].differs);
+  if (open & changed) {
+    // What is defined there in other bytes would be lost: then all of it counts as defined.
+    t.change_defined();
+    t.run(made, [](Made& m, const u32* v) {
+      LANES m.differs[i] = (m.own[i] ^ v[i]) & ~bytes_of(m.differs[i]) ? 0 : m.differs[i];
+    });
+  }
+  for (u32 k = 0; k < n; k++) {
+    const u64 undefined = gather_mask(made[k].differs) & lanes;
     write_vector(c, t.results.reg[k], Flow{undefined, undefined, origin}, lanes);
   }
-  if (pair_reg) {
-    const u64 differs = (pair[0] ^ pair[1]) | (pair[0] ^ pair[2]);
-    write_pair(c, pair_reg, Flow{differs, differs, origin});
-  }
+  if (t.pair_reg) write_pair(c, t.pair_reg, Flow{differs, differs, origin});
   return true;
 }
 
