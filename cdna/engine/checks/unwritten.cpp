@@ -12,12 +12,9 @@
 #include <stdlib.h>
 
 static u64 lanes_equal(const u32* v, u32 value) {
-  u32 any = 0;
-  LANES any |= v[i] == value;
-  if (__builtin_expect(!any, 1)) return 0;
-  u64 lanes = 0;
-  for (int i = 0; i < WAVE; i++) lanes |= (u64)(v[i] == value) << i;
-  return lanes;
+  u32 same[WAVE];
+  LANES same[i] = v[i] == value;
+  return gather_mask(same);
 }
 
 // --- loads and stores --------------------------------------------------------------------------------------
