@@ -13,14 +13,17 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import torch
 
 # Elements compared at a time: a latent cache of 1.2 GB must not need six masks of its own size at once, and most of its
 # pieces, which no kernel wrote to, are equal.
 COMPARE_CHUNK = 1 << 20
+T = TypeVar("T")
 
 
 def set_seed(seed: int = 42) -> None:
@@ -298,6 +301,23 @@ SLOW_MACS = 1 << 26
 def on_host(x: torch.Tensor) -> bool:
     """Whether its numbers are in the host's memory, as an emulated GPU's are too."""
     return type(x) is torch.Tensor and x.untyped_storage().device.type == "cpu"
+
+
+def beside(made: Iterable[T], function: Callable[[T], None], threads: int) -> None:
+    """Has a CPU's other threads do a function with each of what this one makes, while it makes the next."""
+    if threads == 1:
+        for one in made:
+            function(one)
+        return
+    waiting: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(threads - 1) as others:
+        for one in made:
+            waiting.append(others.submit(function, one))
+            if len(waiting) >= threads:
+                waiting.popleft().result()
+        for left in waiting:
+            left.result()
+    torch.set_num_threads(threads)  # of threads that begin later: the others had changed it
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from task import input_t, output_t
 from utils import (
     MX_BLOCK,
+    beside,
     make_match_reference,
     mxfp4_dequantize,
     mxfp4_quantize,
@@ -70,16 +71,22 @@ def generate_input(
     topk_weights, topk_ids = _route(hidden_states, router_weight, nexpertspertoken, nsharedexperts)
 
     # The largest case draws 1.9 GB at once, since a GPU's generator cannot draw it in pieces. A CPU's draws the same
-    # numbers expert by expert, which stay in its cache until they are quantised.
-    at_once = 1 if on_host(hidden_states) else experts
+    # numbers expert by expert, and one is quantised while the next is drawn.
+    host = on_host(hidden_states)
+    at_once = 1 if host else experts
 
     def drawn(rows: int, columns: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         codes = torch.empty((experts, rows, columns // 2), device="cuda", dtype=torch.uint8)
         scales = torch.empty((experts * rows, columns // MX_BLOCK), device="cuda", dtype=torch.uint8)
-        for there in zip(codes.split(at_once), scales.split(at_once * rows)):
-            now = _quantize_weight(normal(len(there[0]), rows, columns).div_(math.sqrt(width)))
-            for one, made in zip(there, now):
-                one.copy_(made.view(torch.uint8))
+
+        def quantize(one: tuple[tuple[torch.Tensor, ...], torch.Tensor]) -> None:
+            there, weight = one
+            for place, now in zip(there, _quantize_weight(weight.div_(math.sqrt(width)))):
+                place.copy_(now.view(torch.uint8))
+
+        places = zip(codes.split(at_once), scales.split(at_once * rows))
+        weights = ((there, normal(len(there[0]), rows, columns)) for there in places)
+        beside(weights, quantize, torch.get_num_threads() if host else 1)
         return codes.view(torch.float4_e2m1fn_x2), scales.view(torch.float8_e8m0fnu)
 
     gate_up = drawn(2 * padded_expert, padded_hidden, dhidden)

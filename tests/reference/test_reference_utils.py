@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from forge.compile_report.fake_gpu import fake_tensors
-from tests.support.reference_folders import load_reference
+from forge.task.problem import find_problem
+from tests.support.reference_folders import generate, load_reference
 
 utils = load_reference("fp8_mm").utils
 INF, NAN = math.inf, math.nan
@@ -220,3 +221,28 @@ def test_large_16_bit_products_are_rounded_once_on_a_cpu() -> None:
     assert x.numel() * len(weight) >= utils.SLOW_MACS
     wanted = x.double() @ weight.double().T
     assert ((utils.linear(x, weight).double() - wanted).abs() <= wanted.abs() * 2**-8 + 1e-4).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_beside_do_each_and_hand_on_what_goes_wrong(threads: int) -> None:
+    generator, made = torch.Generator().manual_seed(3), torch.empty(40, 64)
+    drawn = ((there, torch.randn(64, generator=generator)) for there in made)
+    utils.beside(drawn, lambda one: one[0].copy_(one[1] * 2), threads)
+    alone = torch.Generator().manual_seed(3)
+    assert torch.equal(made, torch.stack([torch.randn(64, generator=alone) for _ in made]) * 2)
+    with pytest.raises(ZeroDivisionError):
+        utils.beside(iter([1, 0, 2]), lambda one: 1 // one, threads)
+
+
+def test_experts_weights_are_the_same_from_any_number_of_threads() -> None:
+    case = find_problem("amd-moe-mxfp4").smoke[0]
+    reference, threads, made = load_reference("moe_mxfp4"), torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            data = generate(reference, case)
+            made.append([one.view(torch.uint8) for one in data if isinstance(one, torch.Tensor)])
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, two) for one, two in zip(*made, strict=True))
