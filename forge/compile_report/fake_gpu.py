@@ -4,13 +4,13 @@ Tensors for "cuda" lie on the CPU, fake or real. (torch can make fake "cuda" ten
 torch without CUDA then fails where a view is taken.)
 """
 
+import contextlib
 import functools
 import importlib
 import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -104,7 +104,7 @@ class WithoutDynamo(types.ModuleType):
 without_dynamo = functools.cache(WithoutDynamo)
 
 
-@contextmanager
+@contextlib.contextmanager
 def dynamo_only_on_demand() -> Iterator[None]:
     if DYNAMO in sys.modules:
         yield
@@ -116,7 +116,7 @@ def dynamo_only_on_demand() -> Iterator[None]:
         without_dynamo().leave()
 
 
-@contextmanager
+@contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
     """Tensors without data, with two things that torch's own lack."""
     data_ptr, apply = FakeTensor.data_ptr, torch.nn.Module._apply
@@ -143,7 +143,7 @@ def _apply_to_fake(module: torch.nn.Module, fn: Callable[..., Any], recurse: boo
     return module
 
 
-@contextmanager
+@contextlib.contextmanager
 def pretend_gpu(arch: str) -> Iterator[None]:
     """What host code asks torch itself for."""
     card = CARDS[arch]
@@ -169,6 +169,8 @@ def pretend_gpu(arch: str) -> Iterator[None]:
         (torch.cuda, "device_count", lambda: 1),
         (torch.cuda, "current_device", lambda: 0),
         (torch.cuda, "set_device", lambda device: None),
+        (torch.cuda, "device", contextlib.nullcontext),
+        (torch.cuda, "device_of", contextlib.nullcontext),
         (torch.cuda, "synchronize", lambda device=None: None),
         (torch.cuda, "empty_cache", lambda: None),
         (torch.cuda, "get_device_name", lambda device=None: card.name),

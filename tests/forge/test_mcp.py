@@ -6,13 +6,15 @@ import asyncio
 import importlib.util
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forge.serve.agent_tools import NAMES
+from forge.bulk.judge import Judge
+from forge.serve.agent_tools import NAMES, Tools
 from lab.verdicts import PROBLEM
 from tests.support.evaltools import ROOT, names_itself, processes_named
 
@@ -31,6 +33,13 @@ def custom_kernel(data):
     raise ValueError("parent " + str(os.getppid()))
 """
 TWICE = HEAD + "def custom_kernel(data):\n    product(data)\n    return product(data)\n"
+ON_ITS_DEVICE = f"""\
+{HEAD}
+def custom_kernel(data):
+    with torch.cuda.device(data[0].device):
+        a = torch.empty((2, 256), device=data[0].device)
+        return product((a, a, a[0]))
+"""
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "problems": ("list_problems", {}),
     "new": ("new_submission", {"problem": "amd-fp8-mm", "language": "triton"}),
@@ -45,7 +54,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "profile": ("profile", {"submission": RIGHT}),
     "advise": ("advise", {"submission": RIGHT}),
     "compare": ("compare", {"a": "right.py", "b": TWICE}),
-    "HIP": ("check", {"submission": "from torch.utils.cpp_extension import load_inline\n"}),
+    "check": ("check", {"submission": ON_ITS_DEVICE, "problem": "amd-fp8-mm"}),
     "finding": ("explain_finding", {"finding": "a race: two waves"}),
     "unknown": ("explain_finding", {"finding": "nothing of that name"}),
 }
@@ -97,13 +106,22 @@ def test_each_tool_is_there_and_answers_shortly(conversation: tuple[list[str], d
         ("profile", "submission.py:12"),
         ("advise", "us less without"),
         ("compare", "B / A"),
-        ("HIP", "not looked at: HIP"),
+        ("check", "_product "),
         ("finding", "race: two waves touch the same bytes of LDS"),
         ("unknown", "there are: bounds, wait, race"),
     ],
 )
 def test_what_is_answered(conversation: tuple[list[str], dict[str, tuple[bool, str]]], name: str, said: str) -> None:
     assert said in conversation[1][name][1]
+
+
+@pytest.mark.slow(reason="compiles an extension, of which nothing is kept")
+def test_hip_is_checked_and_nothing_of_it_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    tools = Tools(Judge(device="gfx942"), "amd-fp8-mm")
+    said = tools.check(tools.new_submission(language="hip").split("---\n")[1])
+    assert "exit code 0" in said and "copy_kernel threads=256" in said and not list(tmp_path.iterdir())
 
 
 def test_a_submission_runs_elsewhere_and_nothing_is_left(
