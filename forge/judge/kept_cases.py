@@ -28,7 +28,7 @@ from forge.task.problem import ROOT
 HEAD = struct.Struct("<12s32sQQ")  # a mark, the digest of all that follows, the bytes of words and of numbers
 MARK = b"forge-case-1"
 KEEP_FROM_S = 0.5  # of processor time
-DEFAULT_GIB, GIB = 4.0, 1 << 30  # of all files together
+DEFAULT_GIB, GIB = 8.0, 1 << 30  # of all files together: the largest problem's benchmarks take 7
 MOST_SHARE, MOST_OF_FREE = 0.5, 0.25  # of that for one file; of the disk's free bytes for a new one
 HALF_WRITTEN_S = 3600.0  # after which a file without a name is nobody's any more
 NumbersFor = Callable[[int], memoryview]

@@ -62,7 +62,7 @@ class Call(Message, frozen=True):
 
     layout: bytes | None  # of the input that lies in the exchange (forge/judge/exchange.py); None: the one before
     where: str = "elsewhere"  # than any input before; "same": in the memory of the one before; "fresh": anywhere
-    slot: int = 0  # of the exchange's outputs
+    slot: int | None = 0  # of the exchange's outputs; None: nobody looks at it
     how: str = "test"  # test: synchronized; checked: not; timed: on the harness's clock; profile
     watched: bool = False  # tell what torch did in it
     checks: str = "all"  # on an emulated device, of those that the run asked for: all, none, or that one

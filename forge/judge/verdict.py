@@ -274,7 +274,7 @@ class CaseRun:
         """For a modelled time alone: the second call's, as a benchmark's, and no output is looked at."""
         layouts = self.hand_over(self.make(0))
         for draw, where in ((0, "elsewhere"), (AGAIN, "same")):
-            how = messages.Call(None, where, how="checked", watched=True, checks="none", count=True)
+            how = messages.Call(None, where, None, how="checked", watched=True, checks="none", count=True)
             self.pool.tell([replace(how, layout=layout) for layout in layouts])
             self.called[draw] = heard = self.hear_calls(draw)
             self.result.call_s = max(one.answer.call_s for one in heard)

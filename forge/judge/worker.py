@@ -329,6 +329,8 @@ class SubmissionWorker(Worker):
                 if writers is not None:
                     fields["written"] = writers.of(self.operations.memory_of(output, writers))
             fields["unaccounted"] = (self.at_import.failed or work.accounting.failed)[:200]
+            if command.slot is None:
+                return fields
             self.phase("hand over the output")
             return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
 
