@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from forge.console import UsageError
+from forge.device.base import DeviceError
 from forge.device.pages import MAP_NORESERVE
 
 REGION_BYTES, REGIONS = 1 << 38, 3  # memory is taken where something is written
@@ -39,7 +39,7 @@ def make_memory() -> int:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     except OSError as error:
         os.close(descriptor)
-        raise UsageError(f"no memory to share with the submission: {error.strerror} (ulimit -f unlimited?)") from None
+        raise DeviceError(f"no memory to share with the submission: {error.strerror} (ulimit -f unlimited?)") from None
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     return descriptor

@@ -25,7 +25,7 @@ from forge.console import CONTROL, aligned, number
 from forge.device.report import CaseReport
 from forge.generate.pysource import GenerationError
 from forge.generate.skeleton import LANGUAGES, skeleton
-from forge.generate.submission import directives, read_source
+from forge.generate.submission import MOST_BYTES, directives, read_source
 from forge.history.compare import Side, check_pair, lines_of
 from forge.history.document import Document, ResultError
 from forge.judge.confinement import COMMAND
@@ -87,6 +87,8 @@ class Tools:
                 ways = f"its text, the name of an earlier one, or a .py file in {here}"
                 raise BadRequest(f"{submission!r} is no submission: give {ways}")
             source = read_source(path)
+        if len(source) > MOST_BYTES:
+            raise BadRequest(f"{len(source) >> 20} MB: a submission has at most {MOST_BYTES >> 20}")
         name = hashlib.sha256(source).hexdigest()[:8]
         while len(self.sources) >= MOST_KEPT:
             self.sources.pop(next(iter(self.sources)))

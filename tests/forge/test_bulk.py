@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -203,6 +205,17 @@ def test_processes_that_die_at_each_start_are_the_machines_fault(monkeypatch: py
         with pytest.raises(forge.MachineError, match="lost 2 times: .* exit code 1: no engine here"):
             one.judge(RIGHT)
     assert sorted(v.status for v in verdicts) == ["invalid", "machine_error", "machine_error"]
+
+
+def test_a_limit_of_this_machine_is_no_fault_of_the_request(tmp_path: Path) -> None:
+    (tmp_path / "1.py").write_text(RIGHT)
+    words = [sys.executable, "-m", "forge", "judge", "1.py", *OPTIONS]
+    small = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, preexec_fn=small)
+    one = forge.read_verdict(done.stdout)
+    assert (one.status, one.blame, done.returncode) == ("machine_error", "machine", EXIT_BAD_INPUT)
+    assert "File too large (ulimit -f unlimited?)" in one.message
 
 
 # ---------------------------------------------------------------- as a library

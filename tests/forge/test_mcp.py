@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from forge.bulk.judge import Judge
+from forge.bulk.verdict import BadRequest
 from forge.serve.agent_tools import NAMES, Tools
 from lab.verdicts import PROBLEM
 from tests.support.evaltools import ROOT, names_itself, processes_named
@@ -133,3 +134,10 @@ def test_a_submission_runs_elsewhere_and_nothing_is_left(
     while processes_named(NAME):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    tools = Tools(Judge())
+    with pytest.raises(BadRequest, match="17 MB: a submission has at most 16"):
+        tools.test("#" * (17 << 20) + "\n", "amd-fp8-mm")
+    assert not tools.sources
