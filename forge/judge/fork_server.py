@@ -349,7 +349,7 @@ def _warm_up(order: Order, output: int) -> BaseException | None:
             import torch  # noqa: F401
 
             device.fingerprint()  # reads all that a modelled time depends on: once for those that are forked
-            if order.ahead:
+            if order.ahead or order.is_rank:
                 import_ahead(SOON)
             if order.is_rank or order.ahead and importlib.util.find_spec("triton"):
                 import triton  # noqa: F401 - which is prepared then, by fake_rocm.launch

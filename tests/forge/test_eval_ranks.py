@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from forge.device.fake_rocm import launch
+from forge.judge import fork_server
 from forge.judge.rank_order import RankOrder
 from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
 
@@ -113,3 +116,16 @@ def test_the_order_of_ranks_follows_from_the_seed() -> None:
     for _ in range(20):
         assert len(set(some.next(2))) == 2 and some.next(1)[0] in range(4)
     assert RankOrder(4, 3, fixed=True).next(3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_rank", [True, False])
+def test_what_the_referees_of_all_ranks_import_is_imported_once(is_rank: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one alone it does so itself, while the submission is imported."""
+    imported = Mock()
+    for place, name in ((fork_server, "_print_to"), (launch, "share_among_forks")):
+        monkeypatch.setattr(place, name, Mock())
+    monkeypatch.setattr(fork_server, "import_ahead", imported)
+    monkeypatch.setattr("forge.device.resolve", Mock())
+    order = fork_server.Order("gfx942", "gfx942", fork_server.SUBMISSIONS, "", is_rank, None, {}, ahead=False)
+    assert fork_server._warm_up(order, 2) is None
+    assert [call.args for call in imported.call_args_list] == [(fork_server.SOON,)] * is_rank
