@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,13 +64,13 @@ def outcome(exit_code: int) -> str:
     return {EXIT_PASS: "pass", EXIT_BUT: "but"}.get(exit_code, "caught")
 
 
-def judged(entry: Entry, run: Callable[..., subprocess.CompletedProcess[str]], device: str = DEVICE) -> tuple[str, str]:
-    """(outcome, in words) of eval.py; run: it, with these arguments, in a folder (keyword cwd)."""
+def judged(entry: Entry, device: str) -> tuple[str, str]:
+    """(outcome, in words) of eval.py."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "submission.py").write_text(entry.source)
         options = ("--device", device, "--json", "out.json", "--timeout", "60", "--strict", "--trust")
-        done = run(entry.mode, PROBLEM, *options, cwd=folder)
+        done = call_eval(entry.mode, PROBLEM, *options, cwd=folder)
         result = json.loads((folder / "out.json").read_text())
     case = result["broken"] or result["cases"][0]
     words = "; ".join(case["buts"]) or case["message"]
@@ -126,7 +126,7 @@ def evaluators(checkout: Path) -> dict[str, Path]:
 
 
 def row_of(entry: Entry, device: str, theirs: dict[str, Path]) -> list[str]:
-    ours, words = judged(entry, call_eval, device)
+    ours, words = judged(entry, device)
     official = [officially(entry, path) for path in theirs.values()]
     return [entry.kind, entry.expected, ours, *official, words.replace("|", "/")[:100]]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from lab.verdicts import Entry, corpus, judged
-from tests.support.evaltools import run_command
+import forge
+from lab.verdicts import DEVICE, PROBLEM, Entry, corpus
+from tests.support.evaltools import prepared_slots
 
 pytestmark = pytest.mark.long
 
@@ -22,12 +25,20 @@ LIKE_OTHERS = set(
 SLOW = pytest.mark.slow(reason="one of many alike")
 
 
+@pytest.fixture(scope="module")
+def judge() -> Iterator[forge.Judge]:
+    options = ["--timeout", "60", "--trust"]
+    with prepared_slots(), forge.Judge(problem=PROBLEM, device=DEVICE, options=options) as warm:
+        yield warm
+
+
 @pytest.mark.parametrize(
     "entry", [pytest.param(one, id=one.name, marks=[SLOW] * (one.name in LIKE_OTHERS)) for one in CORPUS]
 )
-def test_a_submission_is_judged_for_what_it_is(entry: Entry) -> None:
-    said, words = judged(entry, run_command)
-    assert said == entry.expected, words
+def test_a_submission_is_judged_for_what_it_is(entry: Entry, judge: forge.Judge) -> None:
+    verdict = judge.judge(entry.source, mode=entry.mode)
+    said = {"passed": "pass", "doubtful": "but"}.get(verdict.status, "caught")
+    assert said == entry.expected, verdict.message
 
 
 def test_all_three_kinds_are_there() -> None:

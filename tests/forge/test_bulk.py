@@ -25,7 +25,7 @@ from forge.bulk import command, journal, slots, verdict
 from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_PASS, UsageError
 from forge.history.document import read_result
 from lab.verdicts import PROBLEM, corpus
-from tests.support.evaltools import ROOT, names_itself, processes_named, run_command, write_problem
+from tests.support.evaltools import ROOT, names_itself, processes_named, run_command, start, write_problem
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -66,10 +66,8 @@ OPTIONS = ("--problem", str(PROBLEM), "--device", "gfx942")
 
 
 def forge_judge(*words: str | Path, lines: str = "", temporary: Path | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "forge", "judge", *map(str, words)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **({"TMPDIR": str(temporary)} if temporary else {})}
-    pipe = subprocess.PIPE
-    started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
+    environment, pipe = {"TMPDIR": str(temporary)} if temporary else {}, subprocess.PIPE
+    started = start("-m", "forge", "judge", *words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
     assert started.stdin is not None
     if lines:
         started.stdin.write(lines)
@@ -225,11 +223,9 @@ def test_the_guides_example_runs(tmp_path: Path) -> None:
     example = (ROOT / "docs" / "bulk.md").read_text().partition("```python\n")[2].partition("```")[0]
     (tmp_path / "mine.py").write_text(RIGHT)
     script = example.replace('"amd-fp8-mm"', repr(str(PROBLEM)))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-c", script]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=ENDS_S)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:1] == ["passed"] and "crashed" in done.stdout
+    done = start("-c", script, cwd=tmp_path, stdout=subprocess.PIPE)
+    said, _ = done.communicate(timeout=ENDS_S)
+    assert done.returncode == 0 and said.splitlines()[:1] == ["passed"] and "crashed" in said
 
 
 def test_the_package_that_judges_is_a_function_too() -> None:
@@ -321,16 +317,3 @@ def test_words_of_a_submission_are_no_markup() -> None:
     with command.progress_on(console) as bar:
         bar.add_task("[/x] case 1")
     assert isinstance(console.file, io.StringIO) and "[/x] case 1" in console.file.getvalue()
-
-
-@pytest.mark.slow(reason="each is judged alone in test_eval_corpus")
-def test_the_corpus_in_one_run(tmp_path: Path) -> None:
-    entries = corpus()
-    random.shuffle(entries)
-    asked = [{"id": one.name, "source": one.source, "mode": one.mode} for one in entries]
-    words = (*OPTIONS, "--workers", "2", "--timeout", "60", "--trust", "--out", tmp_path / "out.jsonl")
-    forge_judge(*words, lines="\n".join(map(json.dumps, asked))).communicate(timeout=3600)
-    said = {
-        one.id: {"passed": "pass", "doubtful": "but"}.get(one.status, "caught") for one in read(tmp_path / "out.jsonl")
-    }
-    assert said == {one.name: one.expected for one in entries}

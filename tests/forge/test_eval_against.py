@@ -7,6 +7,8 @@ import io
 import itertools
 import json
 import math
+import os
+import pickle
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +32,8 @@ from forge.judge.worker_pool import RankAnswer
 from forge.task.cases import CaseError, CaseSpec, parse_case_file, spec_of
 from forge.task.harness import AMD, AMD_DISTRIBUTED
 from forge.task.problem import Timeouts, find_problem
-from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, write_problem
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, RIGHT, ROOT, judge, run_command, start, write_problem
+from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
 
@@ -67,24 +70,38 @@ def timed_plan(folder: Path, submission: str) -> EvalPlan:
     device = resolve("gfx942", "gfx942")
     assert isinstance(device, EmulatedDevice)
     cases = parse_case_file("\n".join(map(spec_of, problem.tests[:2])), AMD, None)
+    problem = dataclasses.replace(problem, timeouts=Timeouts(test_s=60, benchmark_s=0.05, ranked_s=60))
     return EvalPlan("benchmark", problem, submission.encode(), AMD, Timed(device.card), cases, None, 60)
 
 
-def compare(folder: Path, ours: str, theirs: str) -> tuple[Pair, str]:
-    """Two submissions beside each other, and what is printed."""
-    plan = timed_plan(folder, ours)
-    pair = Pair(plan, Other("theirs.py", theirs.encode()), Run("benchmark", [], timed=True))
-    text = io.StringIO()
-    view = PairView(Console(file=text, width=200), pair, False)
+def evaluate_here(folder: Path, ours: str, theirs: str) -> tuple[Run | Pair, str]:
+    plan, run, text = timed_plan(folder, ours), Run("benchmark", [], timed=True), io.StringIO()
+    console = Console(file=text, width=200)
+    pair = Pair(plan, Other("theirs.py", theirs.encode()), run) if theirs else None
+    view: Any = PairView(console, pair, False) if pair else View(console, plan, False)
     view.head([], own_eval=False)
-    pair.evaluate(view)
-    view.foot(pair.run)
-    return pair, text.getvalue()
+    if pair:
+        pair.evaluate(view)
+    else:
+        evaluate(plan, run, view)
+    view.foot(run)
+    return pair or run, text.getvalue()
+
+
+def told(folder: Path, ours: str, theirs: str = "") -> Any:
+    """Of a submission, or of two beside each other: what is found, and what is printed."""
+    program = f"import sys, pickle; from pathlib import Path; from {__name__} import evaluate_here\n"
+    program += "found = evaluate_here(Path(sys.argv[1]), *sys.argv[2:])\n"
+    program += "Path(sys.argv[1], 'found').write_bytes(pickle.dumps(found))\n"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    words = ("-c", program, folder, ours, theirs)
+    assert start(*words, checks="", cwd=folder, env={"PYTHONPATH": path}).wait(ENDS_S) == 0
+    return pickle.loads((folder / "found").read_bytes())
 
 
 @pytest.fixture(scope="module")
 def slower(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, str]:
-    return compare(tmp_path_factory.mktemp("slower"), DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
+    return told(tmp_path_factory.mktemp("slower"), DOUBLE.format(seconds=0.003), DOUBLE.format(seconds=0.012))
 
 
 def written_of(pair: Pair) -> Any:
@@ -130,30 +147,18 @@ def test_a_ratio_says_how_sure_it_is(slower: tuple[Pair, str], monkeypatch: pyte
 
 
 def test_the_table_shows_how_long_a_call_keeps_its_caller(tmp_path: Path) -> None:
-    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.003)), io.StringIO()
-    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
-    view.head([], own_eval=False)
-    evaluate(plan, run, view)
-    heads, row = next(pair for pair in itertools.pairwise(text.getvalue().splitlines()) if pair[1].startswith("pass"))
-    assert "on other data a call takes " in text.getvalue()
+    """And that the leaderboard would have ended the run: its time-out is that of all cases; ours is for each."""
+    plan, (run, text) = timed_plan(tmp_path, RIGHT), told(tmp_path, DOUBLE.format(seconds=0.003))
+    heads, row = next(pair for pair in itertools.pairwise(text.splitlines()) if pair[1].startswith("pass"))
+    assert "on other data a call takes " in text
+    assert run.passed and "s; the leaderboard ends mode benchmark after 0.05 s" in run.warnings[0]
+    assert f"warning: {run.warnings[0]}" in text
     ends = [heads.index(head) + len(head) for head in ("b2b us", "host us")]
     b2b_us, host_us = (float(row[:end].split()[-1].replace(",", "")) for end in ends)
-    assert 3e3 < host_us <= b2b_us, text.getvalue()
+    assert 3e3 < host_us <= b2b_us, text
     again = run.cases[0].back_to_back
     assert again is not None and jsonfile.document_of(plan, run, 0, []).cases[0].back_to_back == again
     assert again.host_us is not None and abs(again.host_us - host_us) < 0.01 * host_us
-
-
-def test_a_run_that_the_leaderboard_would_have_ended_says_so(tmp_path: Path) -> None:
-    """Its time-out is that of all cases; ours is for each."""
-    plan, text = timed_plan(tmp_path, DOUBLE.format(seconds=0.01)), io.StringIO()
-    timeouts = Timeouts(test_s=60, benchmark_s=0.05, ranked_s=60)
-    plan = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, timeouts=timeouts))
-    run, view = Run("benchmark", [], timed=True), View(Console(file=text, width=200), plan, False)
-    evaluate(plan, run, view)
-    view.foot(run)
-    assert run.passed and "s; the leaderboard ends mode benchmark after 0.05 s" in run.warnings[0]
-    assert f"warning: {run.warnings[0]}" in text.getvalue()
 
 
 def test_a_case_has_no_longer_than_the_leaderboard_waits_for_a_rank(tmp_path: Path) -> None:
@@ -170,10 +175,10 @@ def test_a_case_has_no_longer_than_the_leaderboard_waits_for_a_rank(tmp_path: Pa
 
 
 def test_what_only_calls_in_a_row_show_is_a_warning(tmp_path: Path) -> None:
-    pair, text = compare(tmp_path, RIGHT, WRONG_IN_A_ROW)
+    pair, text = told(tmp_path, RIGHT, WRONG_IN_A_ROW)
     assert pair.passed, text
     assert "theirs.py: warning: called back to back: the output of the last call is wrong: values differ" in text
-    assert "ours: warning" not in text
+    assert "ours: warning: called" not in text
 
 
 def test_rounds_last_as_long_as_on_the_slowest_rank() -> None:

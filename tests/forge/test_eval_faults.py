@@ -28,7 +28,7 @@ from forge.judge.verdict import CaseRun
 from forge.judge.worker import machine_fault
 from forge.judge.workspace import clear_left_over
 from forge.task.cases import CaseSpec
-from tests.support.evaltools import RIGHT, ROOT, judge, names_itself, processes_named, statuses, write_problem
+from tests.support.evaltools import RIGHT, ROOT, judge, names_itself, processes_named, start, statuses, write_problem
 from tests.support.fake_plan import fake_plan, reported
 from tests.support.limits import ENDS_S
 
@@ -84,7 +84,7 @@ def alive(pid: int) -> bool:
 def wait_for(what: Any, seconds: float = ENDS_S) -> bool:
     deadline = time.monotonic() + seconds
     while not what() and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(0.2)
     return bool(what())
 
 
@@ -99,16 +99,8 @@ def start_and_wait(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     names = [f"{kind} {os.getpid()}" for kind in ("hangs", "child")]
     named, child = map(names_itself, names)
     (folder / "submission.py").write_text(HANGS.format(named=named, child=child))
-    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        EVAL,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_every_signal,
-    )
+    environment, pipe = {"TMPDIR": str(folder / "tmp")}, subprocess.PIPE
+    process = start(*EVAL[1:], triton="installed", cwd=folder, env=environment, stdout=pipe, stderr=pipe)
     assert wait_for(lambda: all(map(processes_named, names)))
     return process, [pid for name in names for pid in processes_named(name)]
 
@@ -183,8 +175,10 @@ def test_folders_that_nobody_watches_are_cleared(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_changes_no_verdict(folder: Path) -> None:
-    command = f"{' '.join(EVAL)} | head -1"
-    subprocess.run(["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], cwd=folder, check=True, timeout=ENDS_S)
+    process = start(*EVAL[1:], triton="installed", cwd=folder, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(ENDS_S) == 0
     assert json.loads((folder / "out.json").read_text())["verdict"] == "pass"
 
 

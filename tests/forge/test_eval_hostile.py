@@ -98,7 +98,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source = source.replace("NONE", str(lengths["no output"]))
     for name, (body, _, _) in KINDS.items():
         source += f"\ndef kind_{lengths[name]}(x):\n    {body}\n"
-    done, result = judge(folder, source, "test", "--timeout", "10", problem=problem, prepared=False)
+    done, result = judge(folder, source, "test", "--timeout", "10", problem=problem)
     return {"done": done, "result": result, "names": list(KINDS)}
 
 
@@ -137,7 +137,7 @@ def test_what_a_person_sees(judged: dict[str, Any]) -> None:
 )
 def test_a_submission_that_does_not_load(tmp_path: Path, source: str, status: str, text: str) -> None:
     limit_s = "1" if status == "timeout" else "30"
-    done, result = judge(tmp_path, source, "test", "--timeout", limit_s, prepared=status == "error")
+    done, result = judge(tmp_path, source, "test", "--timeout", limit_s)
     assert statuses(result) == [status, "not run", "not run"]
     assert text in result["broken"]["message"] and text in done.stdout
     assert done.returncode == 1

@@ -25,9 +25,10 @@ from forge.judge.processes import Event, Tail
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.verdict import CaseRun
 from tests.support.evaltools import EVAL, REFERENCE, RIGHT, run_command, statuses, write_problem
+from tests.support.prepared import run_check
 
 ROUNDS = """
-import resource, sys
+import ctypes, resource, sys
 import torch
 from forge.judge.memory import keep_freed_memory
 torch.set_num_threads(1)
@@ -38,7 +39,9 @@ def work():
     for _ in range(3):
         sums = sums + 1
 work()
-if sys.argv[1] != "none":
+if sys.argv[1] == "none":  # glibc raises it when a block is freed, and then may keep small ones
+    assert ctypes.CDLL(None).mallopt(-3, 128 << 10)  # M_MMAP_THRESHOLD: held at where it begins
+else:
     keep_freed_memory(sys.argv[1] == "referee")
     work()
 before = faults()
@@ -48,19 +51,19 @@ print(faults() - before)
 """
 
 
-def faults_of_rounds(who: str, columns: int, **environment: str) -> int:
-    command = [sys.executable, "-c", ROUNDS, who, str(columns)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
+def faults_of_rounds(folder: Path, who: str, columns: int) -> int:
+    (folder / "rounds.py").write_text(ROUNDS)
+    done = run_check(str(folder / "rounds.py"), who, str(columns))
+    assert done.returncode == 0, done.stderr
     return int(done.stdout)
 
 
 @pytest.mark.parametrize(("who", "megabytes"), [("referee", 64), ("worker", 8)])
-def test_freed_memory_is_used_again(who: str, megabytes: int) -> None:
+def test_freed_memory_is_used_again(who: str, megabytes: int, tmp_path: Path) -> None:
     """In most rounds: small blocks may come to lie in a place that a large one had, so that it takes another."""
-    # Held at where it begins: glibc raises it when a block is freed, and then sometimes keeps small ones by itself.
-    fresh = faults_of_rounds("none", megabytes * 512, MALLOC_MMAP_THRESHOLD_=str(128 << 10))
+    fresh = faults_of_rounds(tmp_path, "none", megabytes * 512)
     assert fresh > 8 * megabytes * 256  # a page is 4 KiB
-    assert faults_of_rounds(who, megabytes * 512) < fresh / 2
+    assert faults_of_rounds(tmp_path, who, megabytes * 512) < fresh / 2
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,10 @@ from forge.judge.operations import watch
 from tests.forge.test_eval_hip import RAW
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
 from tests.support.fake_plan import reported
+from tests.support.prepared import run_prepared
 
 pytestmark = pytest.mark.long
 MI300X = cards()["MI300X"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @triton.jit
@@ -344,6 +342,6 @@ def test_a_time_without_some_lines_says_so() -> None:
 
 def test_tensors_of_an_emulated_gpu_begin_where_a_gpu_would_begin_them(tmp_path: Path) -> None:
     code = "import torch; print([torch.ones(n, device='cuda').data_ptr() % 512 for n in (1, 70, 800, 9000)])"
-    command = [sys.executable, "-m", "forge.device", "gfx942", "--", sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    (tmp_path / "main.py").write_text(code)
+    done = run_prepared(str(tmp_path / "main.py"))
     assert done.stdout == "[0, 0, 0, 0]\n", done.stderr

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forge.commands.eval import main
-from forge.commands.run import fill
-from forge.judge import standstill
-from forge.judge.fork_server import ForkServers
-from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, REFERENCE, TASK, write_problem
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, REFERENCE, TASK, run_command, write_problem
 
 pytestmark = pytest.mark.long
 
@@ -31,19 +24,27 @@ def turn(x, out, n):
     tl.store(out + tl.arange(0, 64), total)
 
 def custom_kernel(x):
-    until, n = time.process_time() + 2.5, x.numel()
+    until, n = time.process_time() + 1.2, x.numel()
     if n == 4:  # one operation after the other
-        a = torch.ones(256, 256, device="cuda")
+        a = torch.ones(768, 768, device="cuda")
         while time.process_time() < until:
             a = (a @ a).clamp(max=1)
     elif n == 5:  # one launch of one workgroup
-        turn[(1,)](torch.ones(64, device="cuda"), torch.empty(64, device="cuda"), 6_000_000)
+        turn[(1,)](torch.ones(64, device="cuda"), torch.empty(64, device="cuda"), 3_000_000)
     else:  # says what it does
         while time.process_time() < until:
             print(".", end="", flush=True)
     return x * 2
 """
-OF_ITS_OWN_TIME = "no launch, no instruction, no output in 0.8 s of its own processor time in "
+# As eval.py, with little patience.
+IMPATIENT = """
+import sys
+from forge.judge import standstill
+standstill.BUSY_S, standstill.ASLEEP_S, standstill.LOOK_S = 0.4, 8.0, 0.2
+from forge.commands.eval import main
+sys.exit(main(sys.argv[1:]))
+"""
+OF_ITS_OWN_TIME = "no launch, no instruction, no output in 0.4 s of its own processor time in "
 STUCK = {
     "def custom_kernel(x):\n    while True:\n        pass\n": OF_ITS_OWN_TIME + r"custom_kernel \(submission.py:[23], ",
     "while True:\n    pass\ndef custom_kernel(x): ...\n": OF_ITS_OWN_TIME + r"import submission \(submission.py:[12], ",
@@ -51,29 +52,18 @@ STUCK = {
 }
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[ForkServers]:
-    with contextlib.closing(ForkServers()) as kept:
-        yield kept
-
-
 @pytest.fixture
-def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: ForkServers) -> Any:
-    """The results of a submission, judged by a process that has little patience."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("forge.commands.eval.fill", functools.partial(fill, servers=servers))
-    monkeypatch.delenv("POPCORN_FD", raising=False)
-    for name, value in {"BUSY_S": 0.8, "ASLEEP_S": 8.0, "LOOK_S": 0.2}.items():
-        monkeypatch.setattr(standstill, name, value)
+def judged(tmp_path: Path) -> Any:
+    """The results of a submission, judged by an impatient eval.py."""
 
     def judge(
         source: str, *options: str, task: str = TASK, reference: str = REFERENCE, own: str = ""
     ) -> dict[str, Any]:
         write_problem(tmp_path / "problem", task, reference)
-        if own:
-            (tmp_path / "problem" / "eval.py").write_text(own)
-        (tmp_path / "submission.py").write_text(source)
-        main(["test", "problem", "--device", "gfx942", "--json", "out.json", "--calls", "1", "--no-history", *options])
+        for name, text in {"problem/eval.py": own, "submission.py": source, "impatient.py": IMPATIENT}.items():
+            (tmp_path / name).write_text(text)
+        words = ["test", "problem", "--device", "gfx942", "--json", "out.json", "--calls", "1", *options]
+        run_command(*words, cwd=tmp_path, script=tmp_path / "impatient.py")
         found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text())
         return found
 
@@ -100,7 +90,7 @@ extern "C" int run(float* out, int n) { turn<<<1, 64>>>(out, n); return hipDevic
 library = ctypes.CDLL(load_inline("turns", "", SOURCE, no_implicit_headers=True, is_python_module=False))
 
 def custom_kernel(x):
-    library.run(ctypes.c_void_p(torch.zeros(64, device="cuda").data_ptr()), 20_000_000)
+    library.run(ctypes.c_void_p(torch.zeros(64, device="cuda").data_ptr()), 6_000_000)
     return x * 2
 """
 
@@ -120,8 +110,8 @@ def test_what_gets_nowhere_is_ended_and_named(source: str, judged: Any) -> None:
 
 
 def test_a_time_out_that_was_asked_for_is_waited_for(judged: Any) -> None:
-    first, *_ = judged(next(iter(STUCK)), "--cases", "0", "--timeout", "6")["cases"]
-    assert first["status"] == "timeout" and "no result after 6 s" in first["message"]
+    first, *_ = judged(next(iter(STUCK)), "--cases", "0", "--timeout", "3")["cases"]
+    assert first["status"] == "timeout" and "no result after 3 s" in first["message"]
 
 
 def test_the_rank_that_others_wait_for_is_named(judged: Any) -> None:
@@ -160,7 +150,7 @@ if __name__ == "__main__":
             print(f"test.{i}.status: {'pass' if good else 'fail'}", file=out, flush=True)
         print("check: pass", file=out, flush=True)
 """
-IN_A_POOL, THINKS = "pool.submit(judged, 3).result()", "judged(3, 2.5)"
+IN_A_POOL, THINKS = "pool.submit(judged, 3).result()", "judged(3, 1.2)"
 OWN_TASK = TASK.replace("lang: py", "  - {name: eval.py, source: eval.py}\nlang: py")
 
 
@@ -171,7 +161,7 @@ def test_what_gets_nowhere_in_a_folders_own_eval_is_ended_and_named(source: str,
     found = judged(source.replace("custom_kernel", "double"), task=OWN_TASK, own=OWN.replace("CALL", call))
     first, second, _ = found["cases"]
     assert first["status"] == "timeout" and "a case stood still" in second["message"], first
-    why = r"no output(, asleep for 8 s| in 0.8 s of its own processor time) in eval.py \(submission.py:[123], in .*; --"
+    why = r"no output(, asleep for 8 s| in 0.4 s of its own processor time) in eval.py \(submission.py:[123], in .*; --"
     assert re.search(why, first["message"]), first
 
 

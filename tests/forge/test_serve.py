@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from forge.console import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 from forge.serve.command import TOKEN, is_loopback, token_for
 from forge.serve.queue import ATTEMPTS, Full, Queue
 from lab.verdicts import PROBLEM
-from tests.support.evaltools import ROOT, names_itself, processes_named
+from tests.support.evaltools import names_itself, processes_named, start
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -40,12 +39,8 @@ class Service:
 
     def __init__(self, queue: Path, token: str = SECRET) -> None:
         words = ["--queue", str(queue), "--port", "0", "--problem", str(PROBLEM), "--device", "gfx942", "--trust"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "forge", "serve", *words, "--most", "8"],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), TOKEN: token},
-        )
+        words = ["-m", "forge", "serve", *words, "--most", "8"]
+        self.process = start(*words, stderr=subprocess.PIPE, env={TOKEN: token})
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         self.port = int(line.partition(",")[0].rpartition(":")[2])

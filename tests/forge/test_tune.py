@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -151,10 +150,6 @@ def toys(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(root: Path, *args: str) -> list[str]:
-    return [sys.executable, str(ROOT / SCRIPT), str(root), *args]
-
-
 def tune(root: Path, *args: str, code: int = 0) -> str:
     """The tuner's output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -215,13 +210,12 @@ def wait_for(path: Path, text: str, count: int) -> None:
 def test_goes_on_after_a_stop_and_leaves_a_row_alone_that_never_ends(toys: Path) -> None:
     table = toys / "kernels/toy/triton_tuning.py"
     table.write_text(TABLE.replace(SPACE_LINE, 'SPACE = {"MODE": ["right", "hang"]}\n'))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     log = toys / "tune-toy-triton.jsonl"
     said = []
     # Ctrl-C, which the log notes, says nothing of the row: only the second death does.
     for count, end in ((1, signal.SIGKILL), (2, signal.SIGINT), (4, signal.SIGKILL)):
-        process = subprocess.Popen(
-            command(toys, "toy", "--device", "gfx942"), cwd=toys, env=environment, stdout=subprocess.PIPE, text=True
+        process = evaltools.start(
+            ROOT / SCRIPT, toys, "toy", "--device", "gfx942", checks="", cwd=toys, stdout=subprocess.PIPE
         )
         wait_for(log, '"MODE":"hang"}', count)
         time.sleep(0.3)

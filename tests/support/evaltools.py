@@ -7,14 +7,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from forge.device import triton_versions
 from forge.task.cases import spec_of
 from forge.task.problem import find_problem
 from tests.support.limits import ENDS_S
-from tests.support.prepared import AS_HERE, imports_of, run_evaluator
+from tests.support.prepared import AS_HERE, PreparedPopen, imports_of, run_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 EVAL = ROOT / "eval.py"
@@ -130,16 +133,38 @@ def option(words: list[str], name: str) -> str:
     return words[words.index(name) + 1] if name in words else ""
 
 
+def environment_of_commands(**more: str) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")} | more | {"OMP_NUM_THREADS": "1"}
+
+
+def start(*words: str | Path, checks: str = "all", **options: Any) -> PreparedPopen:
+    """`python words`, which starts eval.py's workers, as a process of this test's; options: as of subprocess.Popen."""
+    environment = environment_of_commands(**options.pop("env", {}))
+    return PreparedPopen(words, checks=checks, env=environment, text=True, **options)
+
+
+@contextlib.contextmanager
+def prepared_slots() -> Iterator[None]:
+    """Inside, what a forge.Judge of this process starts comes from one that has imported torch."""
+    from forge.bulk import slots
+
+    def popen(words: Sequence[str], **options: Any) -> PreparedPopen:
+        return start(*words[1:], **options)
+
+    same = {name: getattr(subprocess, name) for name in ("DEVNULL", "TimeoutExpired")}
+    with patch.object(slots, "subprocess", SimpleNamespace(Popen=popen, **same)):
+        yield
+
+
 def run_command(
     *args: str | Path, cwd: Path, timeout: float = ENDS_S, prepared: bool = True, script: Path = EVAL, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """eval.py with these arguments, as a person would call it. prepared: where that makes no difference, its workers
     come from a process that has imported torch already. script: in eval.py's place."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("POPCORN_")}
-    environment.update(env, OMP_NUM_THREADS="1")
+    environment = environment_of_commands(**env)
     words = [*map(str, args)]
     checks = option(words, "--checks") or ("all" if words[0] == "test" else "")
-    if prepared and "--device" in words and checks in ("all", "") and not env:
+    if prepared and "--device" in words and checks in ("all", "") and not any(name.startswith("CDNA_") for name in env):
         arch, submission = option(words, "--device"), cwd / (option(words, "--submission") or "submission.py")
         source = submission.read_bytes() if submission.is_file() else b""
         return run_evaluator(

@@ -1,11 +1,11 @@
-"""Runs scripts of this checkout on emulated GPUs, forked from a process that has imported torch and Triton for them.
+"""Runs Python on emulated GPUs in forks of a process that has imported torch and Triton for them.
 
 Importing these takes a core seconds, which every script, and every rank that one spawns, would spend again. What is
 forked begins with what has been imported and not used: no thread, no kernel, no process group. Such parents are forked
 themselves: from one that has imported torch alone comes one for each Triton, and from these one for each device and
-its checks, which are read as it is prepared. eval.py can run so too: the fork server of its workers is then a fork of
-it. And so can what calls forge.compile_report.report, whose worker is then a fork of a process without a device that
-has compiled nothing yet.
+its checks, which are read as it is prepared. eval.py and `forge judge` can run so too: the processes that these start
+as Pythons of their own (WARM) are then forks of them. And so can what calls forge.compile_report.report, whose worker
+is then a fork of a process without a device that has compiled nothing yet.
 
 The judge's own fork server cannot serve here: it forks workers that speak the evaluator's channel inside one
 evaluation, and runs no script and no eval.py. To teach it that would put test code into the process that a submission
@@ -16,22 +16,31 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
+import fcntl
 import functools
 import gc
 import importlib
+import inspect
+import io
 import json
+import multiprocessing.process
 import os
 import runpy
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 from tests.support.limits import ENDS_S
@@ -43,6 +52,13 @@ HIP_EXTENSIONS = "torch.utils.cpp_extension"  # takes two seconds more: imported
 STARTS_IN_S = ENDS_S  # the first to start builds the emulated device
 NO_DEVICE = ""  # in place of an arch
 ALSO_READ_AT_IMPORT = ("FORGE_DEVICE", "CDNA_CHECKS")
+ORDER_BYTES, MOST_DESCRIPTORS = 1 << 17, 64
+# By module, a constant that is the program of a Python that will need torch, or that starts such.
+WARM = {
+    "forge.judge.fork_server": "BOOT", "forge.commands.own_evaluator": "BOOT", "forge.compile_report.report": "WORKER",
+    "forge.bulk.slots": "BOOT",
+}  # fmt: skip
+STARTS_OTHERS = "forge.bulk.slots"  # as eval.py does, and has no device itself
 AS_HERE = "as here"  # of Triton's versions: this process's
 
 
@@ -79,57 +95,47 @@ class Parent:
     """A process that others are forked from, as this one sees it. above: what it is a fork of itself."""
 
     def __init__(self, above: Parent | None, role: str, environment: Mapping[str, str]) -> None:
-        (theirs_in, self.orders), (self.answers, theirs_out) = os.pipe(), os.pipe()
+        self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if above is None:
-            command = [sys.executable, "-m", "tests.support.prepared", role]
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=theirs_in, stdout=theirs_out)
+            command = [sys.executable, "-m", "tests.support.prepared", role, str(theirs.fileno())]
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=(theirs.fileno(),))
         else:
-            pipes = [f"/proc/{os.getpid()}/fd/{fd}" for fd in (theirs_in, theirs_out)]
-            above.fork({"role": role, "environment": dict(environment), "pipes": pipes})
-            self.answer(STARTS_IN_S)  # until when it has these pipes open
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self.end = select.poll()
-        self.end.register(self.answers, 0)  # nobody will write there any more
+            above.fork({"role": role, "environment": dict(environment)}, [theirs.fileno()])
+        theirs.close()
+        self.ended: dict[int, int] = {}  # exit codes, of those that nobody has waited for
+        self.alone = threading.RLock()
         atexit.register(self.close)
 
     def alive(self) -> bool:
-        return not self.end.poll(0)
+        events = select.poll()
+        events.register(self.line, 0)
+        return not events.poll(0)
 
     def close(self) -> None:
         atexit.unregister(self.close)
-        os.close(self.orders)
-        self.end.poll()
-        os.close(self.answers)
+        self.line.close()
 
-    def answer(self, timeout_s: float) -> int | None:
-        """Its next number; None if none comes in this time."""
-        line = b""  # without a buffer, which could hold a line that select knows nothing of
-        while not line.endswith(b"\n"):
-            if not select.select([self.answers], [], [], timeout_s)[0]:
-                return None
-            line += (read := os.read(self.answers, 1))
-            if not read:
-                raise RuntimeError("the prepared process has ended")
-        return int(line)
+    def said(self, timeout_s: float | None = 0) -> bool:
+        """Whether there is an answer to be heard."""
+        return bool(select.select([self.line], [], [], timeout_s)[0])
 
-    def fork(self, order: dict[str, Any]) -> int:
-        os.write(self.orders, json.dumps(order).encode() + b"\n")
-        pid = self.answer(STARTS_IN_S)
-        assert pid is not None, f"no process forked in {STARTS_IN_S} s"
-        return pid
+    def hear(self) -> int | None:
+        """One answer: the pid of what it has forked, or None for an end."""
+        if not (data := self.line.recv(ORDER_BYTES)):
+            raise RuntimeError("the prepared process has ended")
+        pid, code = json.loads(data)
+        if code is None:
+            return int(pid)
+        self.ended[pid] = code
+        return None
 
-    def run(self, order: dict[str, Any], timeout_s: float) -> int | None:
-        """The exit code of a script, or minus the signal that ended it; None where it had to be ended."""
-        pid, code = self.fork(order), None
-        try:
-            code = self.answer(timeout_s)
-        finally:
-            if code is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
-                self.answer(STARTS_IN_S)
-        return code
+    def fork(self, order: dict[str, Any], descriptors: Sequence[int]) -> int:
+        with self.alone:
+            socket.send_fds(self.line, [json.dumps(order).encode()], list(descriptors))
+            while self.said(STARTS_IN_S):
+                if (pid := self.hear()) is not None:
+                    return pid
+        raise AssertionError(f"no process forked in {STARTS_IN_S} s")
 
 
 _parents: dict[tuple[str, ...], Parent] = {}  # that used last at the end
@@ -163,46 +169,104 @@ def parent(arch: str = "gfx942", checks: str = "", triton: str = AS_HERE) -> Par
     return found(of_triton, "device", arch, checks, triton, path, *set_here)
 
 
-def run_prepared(
-    script: str,
-    *arguments: str,
-    environment: Mapping[str, str] = {},
-    imports: Sequence[str] = (),
-    timeout: float = ENDS_S,
-    arch: str = "gfx942",
-    checks: str = "",
-) -> subprocess.CompletedProcess[str]:
-    """`python script arguments`, script: relative to the root, where it runs. environment: what differs from this
-    process's. imports: modules for this script and all later ones. checks: of the device, as for `--checks`.
-    """
-    order = {"script": script, "arguments": arguments, "imports": imports, "environment": dict(environment)}
-    return _run(parent(arch, checks), order, timeout)
+_execv = os.execv
+START = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+
+
+class ForkedPopen(subprocess.Popen[Any]):
+    """subprocess.Popen, except that a Python which is one of WARM is a fork of this process, which is a parent's."""
+
+    def is_warm(self, words: Sequence[str], environment: Mapping[str, str]) -> bool:
+        if os.getpid() != _this.pid or words[0] != sys.executable:  # as in a worker, which is a fork of it
+            return False
+        starts = [name for name in WARM if getattr(sys.modules.get(name), WARM[name], None) in words]
+        return STARTS_OTHERS in starts or bool(starts) and read_at_import(environment) == _this.imported_with
+
+    def fork(self, order: dict[str, Any], descriptors: list[int]) -> int:
+        if (pid := os.fork()) == 0:
+            be_python(order, descriptors)
+        return pid
+
+    def _execute_child(self, *args: Any) -> None:
+        given = START.bind(self, *args).arguments
+        environment = dict(os.environ if given["env"] is None else given["env"])
+        if isinstance(given["args"], str) or not self.is_warm(given["args"], environment):
+            super()._execute_child(*args)  # type: ignore[misc]
+            return
+        here = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
+        descriptors = {number: number if end == -1 else end for number, end in here.items()}
+        descriptors |= {int(number): int(number) for number in given["pass_fds"]}
+        order = {
+            "words": list(map(os.fspath, given["args"]))[1:],
+            "folder": os.fspath(given["cwd"] or os.getcwd()),
+            "environment": environment,
+            "new session": given["start_new_session"],
+            "descriptors": list(descriptors),
+        }
+        try:
+            self.pid = self.fork(order, list(descriptors.values()))
+        finally:
+            ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+            self._close_pipe_fds(*(given[end] for end in ends))  # type: ignore[attr-defined, unused-ignore]
+        self._child_created = True
+
+
+class PreparedPopen(ForkedPopen):
+    """`python words` as a fork of a prepared process. added: in place of env, what is added to that process's, of which
+    it keeps the path too; imports: modules for this process and all later ones; evaluator: whether it will start
+    workers itself, those of arch, checks and triton."""
+
+    returncode: int | None
+
+    def __init__(
+        self, words: Sequence[str | Path], *, arch: str = "gfx942", checks: str = "", triton: str = AS_HERE,
+        added: Mapping[str, str] | None = None, imports: Sequence[str] = (), evaluator: bool = True, **options: Any,
+    ) -> None:  # fmt: skip
+        self.above = parent(arch, checks, triton)
+        self.more = {"imports": list(imports), "evaluator": evaluator, "added": None if added is None else dict(added)}
+        super().__init__([sys.executable, *map(str, words)], **options)
+
+    def is_warm(self, words: Sequence[str], environment: Mapping[str, str]) -> bool:
+        return True
+
+    def fork(self, order: dict[str, Any], descriptors: list[int]) -> int:
+        return self.above.fork(order | self.more, descriptors)
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        with self.above.alone:
+            while self.returncode is None and self.pid not in self.above.ended and self.above.said():
+                self.above.hear()
+            if self.returncode is None:
+                self.returncode = self.above.ended.pop(self.pid, None)
+            return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self._internal_poll()) is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.above.said(0.5 if left is None else min(left, 0.5))  # another thread may hear it
+        return code
 
 
 def run_evaluator(
-    *arguments: str,
-    folder: Path,
-    environment: Mapping[str, str],
-    arch: str,
-    checks: str,
-    timeout: float,
-    triton: str = AS_HERE,
-    script: str = "eval.py",
-    imports: Sequence[str] = (),
-    writes_to: Sequence[int] = (),
-) -> subprocess.CompletedProcess[str]:
+    *arguments: str | Path, folder: Path, environment: Mapping[str, str], script: str | Path = "eval.py",
+    writes_to: Sequence[int] = (), timeout: float = ENDS_S, **options: Any,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """`python eval.py arguments` in that folder with exactly this environment; workers are forked from what is imported
     for this arch, these checks and this Triton, if it is those that eval.py chooses, and start as ever if not. script:
     another that starts workers. writes_to: descriptors of this process that it shall have too."""
-    order = {
-        "script": str(ROOT / script),
-        "arguments": arguments,
-        "imports": imports,
-        "folder": str(folder),
-        "environment": dict(environment),
-        "writes to": {fd: f"/proc/{os.getpid()}/fd/{fd}" for fd in writes_to},
-    }
-    return _run(parent(arch, checks, triton), order, timeout)
+    words = [ROOT / script, *arguments]
+    return _run(words, timeout, cwd=folder, env=environment, pass_fds=writes_to, **options)
+
+
+def run_prepared(
+    script: str, *arguments: str, environment: Mapping[str, str] = {}, timeout: float = ENDS_S, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """`python script arguments`, script: relative to the root, where it runs. environment: what differs from that of
+    eval.py's workers; arch, checks: of the device, as for `--checks`."""
+    return _run([script, *arguments], timeout, cwd=ROOT, added=environment, evaluator=False, **options)
 
 
 def run_check(script: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -210,18 +274,23 @@ def run_check(script: str, *arguments: str, **options: Any) -> subprocess.Comple
     return run_prepared(script, *arguments, arch=NO_DEVICE, **options)
 
 
-def _run(parent: Parent, order: dict[str, Any], timeout: float) -> subprocess.CompletedProcess[str]:
+def _run(words: Sequence[str | Path], timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What it prints goes to files: a pipe may be kept open by what it leaves behind."""
+    options |= {"stdin": subprocess.DEVNULL, "start_new_session": True}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        order["outputs"] = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, errors)]
-        code = parent.run(order, timeout)
+        process = PreparedPopen(words, stdout=out, stderr=errors, **options)
+        try:
+            code = process.wait(timeout)
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         texts = []
         for file in (out, errors):
             file.seek(0)
             texts.append(file.read())
-    command = [order["script"], *order["arguments"]]
-    if code is None:
-        raise subprocess.TimeoutExpired(command, timeout, *texts)
-    return subprocess.CompletedProcess(command, code, *texts)
+    return subprocess.CompletedProcess(process.args, code, *texts)
 
 
 def run_submission(
@@ -236,46 +305,55 @@ def imports_of(submission: Path) -> list[str]:
     return [HIP_EXTENSIONS] if HIP_EXTENSIONS in submission.read_text(errors="replace") else []
 
 
-def serve(role: str) -> None:
-    """A parent's own life: a line comes in for a script, or for another parent; its pid goes out, and how a script
-    ended."""
+def serve(role: str, line: socket.socket) -> None:
+    """A parent's own life: an order comes in for a process; its pid goes out, and how it ended."""
     before = dict(os.environ)
     gc.disable()  # importing makes no garbage, and looking for it takes a quarter of the time
     IMPORTS[role]()
     gc.set_threshold(RARELY)
     gc.enable()
-    set_by_import = [name for name, value in os.environ.items() if before.get(name) != value]
-    for line in sys.stdin:
-        order = {**json.loads(line), "set by import": set_by_import}
-        for name in order.get("imports", ()):
-            importlib.import_module(name)
-        if "folder" in order:
-            import_evaluator()
-        gc.collect()
-        gc.freeze()  # collecting would write to all of it, and so copy it in every child
-        pid = os.fork()
-        if pid == 0:
-            os._exit(be_a_parent(order) if "role" in order else run_script(order))
-        print(pid, flush=True)
-        if "role" not in order:
-            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    _this.imported_with = read_at_import(os.environ)
+    _this.set_by_import = {name: value for name, value in os.environ.items() if before.get(name) != value}
+    line.set_inheritable(False)
+    below: dict[int, int] = {}  # pids by what is readable once they end
+    events = select.poll()
+    events.register(line, select.POLLIN)
+    while True:
+        for ready in [number for number, _ in events.poll()]:
+            if pid := below.pop(ready, 0):
+                events.unregister(ready)
+                os.close(ready)
+                line.send(json.dumps([pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]).encode())
+                continue
+            data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
+            if not data:
+                return
+            order = json.loads(data)
+            for name in order.get("imports", ()):
+                importlib.import_module(name)
+            if order.get("evaluator"):
+                import_evaluator()
+            gc.collect()
+            gc.freeze()  # collecting would write to all of it, and so copy it in every child
+            if (pid := os.fork()) == 0:
+                os._exit(be_a_parent(order, *descriptors) if "role" in order else be_python(order, descriptors))
+            for descriptor in descriptors:
+                os.close(descriptor)
+            ended = os.pidfd_open(pid)
+            below[ended] = pid
+            events.register(ended, select.POLLIN)
+            line.send(json.dumps([pid, None]).encode())
 
 
-def be_a_parent(order: dict[str, Any]) -> int:
+def be_a_parent(order: dict[str, Any], line: int) -> int:
     """This process will be one that was started with the order's environment."""
-    for standard, (path, mode) in enumerate(zip(order["pipes"], (os.O_RDONLY, os.O_WRONLY), strict=True)):
-        opened = os.open(path, mode)
-        os.dup2(opened, standard)
-        os.close(opened)
-    sys.stdin = open(0, closefd=False)
-    print(os.getpid(), flush=True)
     paths = [os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ.clear()
     os.environ.update(order["environment"])
     paths.append(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     there, wanted = ([path for path in given if path] for given in paths)
     sys.path[1:] = [*wanted, *(path for path in sys.path[1:] if path not in there)]
-    serve(order["role"])
+    serve(order["role"], socket.socket(fileno=line))
     return 0
 
 
@@ -318,42 +396,12 @@ def import_evaluator() -> None:
 def import_for_checks() -> None:
     import torch
 
-    import forge.compile_report.report
     from forge.compile_report.fake_gpu import GpuIsCpu, fake_tensors
     from forge.device.fake_rocm.launch import share_among_forks
 
     share_among_forks()
     with GpuIsCpu(), fake_tensors():  # more is imported with the first of some functions
         torch.randn((2, 2), device="cuda").to(torch.float8_e4m3fn).view(4, 1).abs()
-    forge.compile_report.report.start_worker = fork_a_checker  # type: ignore[assignment]
-
-
-def fork_a_checker(folder: str, words: TextIO, descriptor: int, environment: dict[str, str]) -> Forked:
-    """What forge.compile_report.report starts as a Python of its own, except that torch and Triton are there."""
-    from forge.compile_report.worker import main
-
-    theirs, ours = os.pipe()
-    sys.stdout.flush()  # or it would print this process's lines as well
-    pid = os.fork()
-    if pid:
-        os.close(theirs)
-        return Forked(pid, os.fdopen(ours, "w"))
-    code = 1
-    try:
-        os.close(ours)
-        os.dup2(theirs, 0)
-        for standard in (1, 2):
-            os.dup2(words.fileno(), standard)
-        sys.stdin = open(0)
-        os.chdir(folder)
-        warnings.simplefilter("ignore")
-        main()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
 
 
 def read_at_import(environment: Mapping[str, str]) -> list[Any]:
@@ -362,99 +410,110 @@ def read_at_import(environment: Mapping[str, str]) -> list[Any]:
     return [path, *(environment.get(name) for name in (*ALSO_READ_AT_IMPORT, "OMP_NUM_THREADS"))]
 
 
-def be_an_evaluator(order: dict[str, Any]) -> None:
-    """This process will run eval.py: with the order's environment and folder, and a fork of it as fork server."""
-    from forge.judge.fork_server import ForkServer
+class _This:
+    """This process, which is a parent or a fork of one."""
 
-    imported_with = read_at_import(os.environ)
-    set_by_import = {name: os.environ[name] for name in order["set by import"]}
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    os.chdir(order["folder"])
-    spawn = ForkServer._spawn
-
-    def fork(self: ForkServer, fd: int) -> subprocess.Popen[bytes] | Forked:
-        if read_at_import(self.environment) != imported_with:
-            return spawn(self, fd)
-        pid = os.fork()
-        if pid == 0:
-            be_a_fork_server(fd, {**self.environment, **set_by_import})
-        return Forked(pid)
-
-    ForkServer._spawn = fork  # type: ignore[assignment, method-assign]
+    pid = 0  # of a Python that others may be forked from
+    imported_with: list[Any] = []  # as read_at_import has it
+    set_by_import: dict[str, str] = {}  # variables
 
 
-def be_a_fork_server(fd: int, environment: Mapping[str, str]) -> None:
-    """What forge.judge.fork_server starts as a Python of its own, except that torch is there."""
+_this = _This()
+
+
+def be_python(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """From now on this process is a Python that was started with the order's words, environment and descriptors."""
+    code = 1
+    try:
+        if order["new session"]:
+            os.setsid()
+        take_descriptors(descriptors, order["descriptors"])
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(order["folder"])
+        tempfile.tempdir = None  # known before
+        multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined] # where it looks for the script
+        if (added := order.get("added")) is None:
+            os.environ.clear()
+            os.environ.update(order["environment"])
+            if read_at_import(os.environ) == _this.imported_with:
+                os.environ.update(_this.set_by_import)
+                gc.set_threshold(*AS_EVER)
+                be_prepared()
+        else:
+            os.environ.update(added)
+            be_prepared()
+        if "POPCORN_GPUS" in (added or os.environ):
+            os.environ["CDNA_DEVICES"] = os.environ["POPCORN_GPUS"]  # as on torch's import
+        _this.pid = os.getpid()
+        subprocess.Popen, os.execv = ForkedPopen, execute  # type: ignore[misc, assignment]
+        code = run_words(order["words"], keeps_path=added is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def take_descriptors(descriptors: Sequence[int], targets: Sequence[int]) -> None:
+    """Has these under these numbers, and no others."""
+    beyond = max(targets) + 1
+    copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, beyond) for descriptor in descriptors]
+    os.closerange(3, beyond)
+    for copy, target in zip(copies, targets, strict=True):
+        os.dup2(copy, target)
+    os.closerange(beyond, 1 << 16)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)
+
+
+def be_prepared() -> None:
+    """What this process has imported for its device is as if it had been imported now."""
+    from forge.device import hook
     from forge.device.fake_rocm import launch
-    from forge.judge.fork_server import serve
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.setsid()
-    os.chdir("/")
-    os.environ.clear()
-    os.environ.update(environment, CDNA_DEVICES=environment["POPCORN_GPUS"])  # as on torch's import
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(nothing, standard)
-    os.closerange(3, fd)
-    os.closerange(fd + 1, 1 << 16)
     compiler: Any = sys.modules["triton.compiler"]
     compiler.compile = launch.one_at_a_time(compiler.compile.__wrapped__)  # with a lock that is open
-    gc.set_threshold(*AS_EVER)
-    sys.argv[:] = ["eval.py"]
-    sys.path[:] = [str(ROOT), "", *(folder for folder in sys.path if folder != str(ROOT))]
+    if hook.STACKS in os.environ:
+        faulthandler.register(int(os.environ[hook.STACKS]), os.dup(2))
+    if hook.CALLS in os.environ:
+        (finder,) = (one for one in sys.meta_path if type(one).__name__ == hook.AfterImport.__name__)
+        told = hook._emulating(os.environ[hook.VARIABLE])
+        finder.waiting |= {name: told[name] for name in ("reference", "submission")}  # type: ignore[attr-defined]
+
+
+def execute(path: str, words: Sequence[str]) -> None:
+    """os.execv: of a Python this process begins anew."""
+    if os.getpid() != _this.pid or path != sys.executable:
+        _execv(path, list(words))
+    os._exit(run_words(words[1:]))
+
+
+def run_words(words: Sequence[str], keeps_path: bool = False) -> int:
+    """What `python words` would do, and its exit code."""
+    words = [*words]
+    while words[0] in ("-u", "-P", "-W"):
+        if (option := words.pop(0)) == "-W":
+            warnings.simplefilter(words.pop(0))  # type: ignore[arg-type]
+        elif option == "-u":
+            sys.stdout = io.TextIOWrapper(open(1, "wb", 0, closefd=False), write_through=True)
+    kind = words.pop(0) if words[0] in ("-c", "-m") else ""
+    if not keeps_path:
+        first = {"-c": "", "-m": os.getcwd()}.get(kind, os.path.dirname(os.path.abspath(words[0])))
+        asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:] = [first, *(folder for folder in sys.path if folder != str(ROOT) or folder in asked)]
+    sys.argv[:] = [kind if kind == "-c" else words[0], *words[1:]]
+    if "PYTHONFAULTHANDLER" in os.environ:
+        faulthandler.enable()
+    code: Any = 0
     try:
-        serve(fd, str(ROOT))
-    finally:
-        os._exit(1)
-
-
-class Forked:
-    """A forked process, with the part of Popen that is used where one is started."""
-
-    def __init__(self, pid: int, stdin: TextIO | None = None) -> None:
-        self.pid, self.stdin = pid, stdin
-        self.returncode: int | None = None
-
-    def poll(self, flags: int = os.WNOHANG) -> int | None:
-        if self.returncode is None:
-            with contextlib.suppress(ChildProcessError):
-                pid, status = os.waitpid(self.pid, flags)
-                if pid:
-                    self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self) -> int | None:
-        return self.poll(0)
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-
-def run_script(order: dict[str, Any]) -> int:
-    os.setsid()
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    for descriptor, path in enumerate(order["outputs"], 1):
-        with open(path, "a") as file:
-            os.dup2(file.fileno(), descriptor)
-    if "folder" in order:
-        for descriptor, path in order["writes to"].items():
-            with open(path, "w") as file:
-                os.dup2(file.fileno(), int(descriptor))
-        be_an_evaluator(order)
-    else:
-        os.environ.update(order["environment"])
-    if "POPCORN_GPUS" in order["environment"]:
-        os.environ["CDNA_DEVICES"] = order["environment"]["POPCORN_GPUS"]  # as on torch's import
-    sys.argv[:] = [order["script"], *order["arguments"]]
-    code = 0
-    try:
-        runpy.run_path(order["script"], run_name="__main__")
+        if kind == "-m":
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        elif kind == "-c":
+            sys.modules["__main__"] = module = types.ModuleType("__main__")
+            exec(compile(words[0], "<string>", "exec"), vars(module))
+        else:
+            runpy.run_path(os.path.abspath(words[0]), run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1 if end.code else 0
         if code and end.code is not code:
@@ -462,13 +521,14 @@ def run_script(order: dict[str, Any]) -> int:
     except BaseException:
         traceback.print_exc()
         code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
-    return code
+    return int(code)
 
 
 IMPORTS = {"torch": import_torch, "triton": import_triton, "device": import_for_device, "checks": import_for_checks}
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
