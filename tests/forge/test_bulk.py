@@ -44,7 +44,8 @@ SUBMISSIONS = {
     "no Triton": (NO_TRITON + "def custom_kernel(data):\n    bad[(1,)](data[0])\n", "compile_error"),
     "no Python": ("def custom_kernel(data:\n", "invalid"),
     "no kernel": ("def other(data):\n    return data\n", "invalid"),
-    "hangs": ("import time\ndef custom_kernel(data):\n    time.sleep(1000)\n", "timeout"),
+    # It mentions a compiler, and so comes from the process that RIGHT does.
+    "hangs": ("import time  # no triton\ndef custom_kernel(data):\n    time.sleep(1000)\n", "timeout"),
     "memory": (
         "import torch\ndef custom_kernel(data):\n    return torch.empty(1 << 46, device='cuda')\n",
         "out_of_memory",
