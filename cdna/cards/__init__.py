@@ -96,6 +96,11 @@ class Card:
         """(major, minor) as torch and HIP have it: (9, 4) of gfx942."""
         return int(self.name[3]), int(self.name[4])
 
+    @property
+    def target_id(self) -> str:
+        """What code is compiled for: ECC on, XNACK off, as the leaderboard's machines run."""
+        return f"{self.name}:sramecc+:xnack-"
+
     def matrix_tflops(self, kind: str) -> float | None:
         """Dense peak of "f16" (and bf16), "fp8" or "fp4"; None where no matrix instruction takes it."""
         flops = getattr(self, f"matrix_{kind}_flops_per_cycle", 0)

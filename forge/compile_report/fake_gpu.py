@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
-from forge.device.cards import CARDS, HIP_VERSION
+from forge.device.cards import CARDS, HIP_VERSION, WARP_SIZE
 
 CPU = torch.device("cpu")
 DYNAMO = "torch._dynamo"
@@ -148,11 +148,11 @@ def pretend_gpu(arch: str) -> Iterator[None]:
     """What host code asks torch itself for."""
     card = CARDS[arch]
     properties = types.SimpleNamespace(
-        name=card.name,
-        gcnArchName=card.arch_name,
+        name=card.product,
+        gcnArchName=card.target_id,
         multi_processor_count=card.compute_units,
-        warp_size=card.warp_size,
-        total_memory=card.total_memory_bytes,
+        warp_size=WARP_SIZE,
+        total_memory=card.memory_bytes,
         major=card.capability[0],
         minor=card.capability[1],
     )
@@ -173,7 +173,7 @@ def pretend_gpu(arch: str) -> Iterator[None]:
         (torch.cuda, "device_of", contextlib.nullcontext),
         (torch.cuda, "synchronize", lambda device=None: None),
         (torch.cuda, "empty_cache", lambda: None),
-        (torch.cuda, "get_device_name", lambda device=None: card.name),
+        (torch.cuda, "get_device_name", lambda device=None: card.product),
         (torch.cuda, "get_device_capability", lambda device=None: card.capability),
         (torch.cuda, "get_device_properties", lambda device=None: properties),
     )

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from cdna.cards import Card
 from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, Fingerprint, causes
-from forge.device.cards import HIP_VERSION, Card
+from forge.device.cards import HIP_VERSION
 from forge.device.release import model
 from forge.device.report import Caches, DeviceReport
 from forge.device.roofline import Roofline
@@ -31,8 +32,8 @@ class EmulatedDevice(Device):
 
     def __init__(self, card: Card) -> None:
         self.card = card
-        self.name = self.arch = card.arch
-        self.label = f"emulated {card.arch} ({card.name})"
+        self.name = self.arch = card.name
+        self.label = f"emulated {card.name} ({card.product})"
         self.timelines = ""  # cold | warm: the caches of profiles whose timelines a report carries
         self.checks = ""  # as cdna's variable takes them; empty: what this process's environment says
         self._started_with: str | None = None  # of a worker: what `checks` was
@@ -66,7 +67,7 @@ class EmulatedDevice(Device):
     def fingerprint(self) -> Fingerprint:
         return replace(
             super().fingerprint(),
-            card=self.card.name,
+            card=self.card.product,
             model=model(),
             hip=f"{HIP_VERSION} (claimed)",
             cpu=_cpu_name(),

@@ -8,11 +8,12 @@ import os
 import shlex
 from pathlib import Path
 
+from cdna.cards import Card
 from cdna.engine.build import cache_dir, elf_linker
 from cdna.errors import ToolchainError
 from cdna.hip.compile.compilers import triton_files
 from cdna.hip.host_libraries import environment_of_programs, first_in
-from forge.device.cards import HIP_VERSION, Card
+from forge.device.cards import HIP_VERSION, WARP_SIZE
 from forge.files import keep_written
 
 ROCM_VERSION = ".".join(HIP_VERSION.split(".")[:2]) + ".0"  # HIP's third number counts builds
@@ -22,13 +23,13 @@ _EACH_GPU = 'n=0; while [ $n -lt "${POPCORN_GPUS:-1}" ]; do n=$((n + 1))'
 def environment(card: Card) -> dict[str, str]:
     """Variables by which the runtime is found, and the folder; where this machine has a ROCm of its own, not that."""
     try:
-        variables = {"CDNA_ARCH": card.arch, **environment_of_programs()}
+        variables = {"CDNA_ARCH": card.name, **environment_of_programs()}
         bitcode, linker = triton_files().bitcode[0].parent, shlex.join(elf_linker())
     except ToolchainError:  # it is told to who launches a kernel
         return {}
     links = {"lib": variables["LD_LIBRARY_PATH"].split(os.pathsep)[0], "amdgcn/bitcode": str(bitcode)}
     made_of = hashlib.sha256(f"{links} {linker}".encode()).hexdigest()[:12]
-    folder = cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.name.replace(' ', '-')}-{made_of}"
+    folder = cache_dir() / "rocm" / f"{ROCM_VERSION}-{card.product.replace(' ', '-')}-{made_of}"
     given = os.environ.get("ROCM_PATH")
     if (given and Path(given) != folder) or os.environ.get("ROCM_HOME") or Path("/opt/rocm").exists():
         return variables
@@ -46,7 +47,7 @@ def _files(card: Card, folder: Path, linker: str) -> dict[str, str]:
     return {
         "llvm/bin/ld.lld": f'#!/bin/sh\nexec {linker} "$@"\n',
         ".info/version": f"{ROCM_VERSION}\n",
-        "bin/rocm_agent_enumerator": f"#!/bin/sh\necho gfx000\n{_EACH_GPU}; echo {card.arch}; done\n",
+        "bin/rocm_agent_enumerator": f"#!/bin/sh\necho gfx000\n{_EACH_GPU}; echo {card.name}; done\n",
         "bin/hipconfig": _hipconfig(folder),
         "bin/rocminfo": _rocminfo(card),
         "bin/rocm-smi": _rocm_smi(card),
@@ -69,7 +70,7 @@ def _hipconfig(folder: Path) -> str:
 
 def _rocm_smi(card: Card) -> str:
     """Which cards there are; whether it runs is how packages ask whose GPUs a machine has."""
-    said = {"Card Series": f"{card.name} (emulated)", "GFX Version": card.arch}
+    said = {"Card Series": f"{card.product} (emulated)", "GFX Version": card.name}
     gpu = "\n".join(f"GPU[$((n - 1))]\t\t: {name}: \t\t{value}" for name, value in said.items())
     refusal = 'echo "rocm-smi: $1: not among what the emulated GPU answers" >&2; exit 1'
     cases = f'case "$1" in\n  ""|--showproductname) ;;\n  *) {refusal} ;;\nesac\n'
@@ -81,15 +82,15 @@ def _rocminfo(card: Card) -> str:
     gpu = f"""*******
 Agent $((n + 1))
 *******
-  Name:                    {card.arch}
-  Marketing Name:          {card.name} (emulated)
+  Name:                    {card.name}
+  Marketing Name:          {card.product} (emulated)
   Vendor Name:             AMD
   Device Type:             GPU
   Compute Unit:            {card.compute_units}
-  Wavefront Size:          {card.warp_size}(0x{card.warp_size:x})
+  Wavefront Size:          {WARP_SIZE}(0x{WARP_SIZE:x})
   ISA Info:
     ISA 1
-      Name:                    amdgcn-amd-amdhsa--{card.arch_name}
+      Name:                    amdgcn-amd-amdhsa--{card.target_id}
 """
     cpu = "*******\nAgent 1\n*******\n  Name:                    CPU\n  Device Type:             CPU\n"
     loop = f"{_EACH_GPU}; cat <<AGENT\n{gpu}AGENT\ndone\n"

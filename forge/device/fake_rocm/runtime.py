@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from forge.device.cards import CARDS, HIP_VERSION, MIB, Card
+from cdna.cards import Card
+from forge.device.cards import CARDS, HIP_VERSION, MIB, WARP_SIZE
 from forge.device.fake_rocm import hip, streams, tags
 
 
@@ -56,15 +57,15 @@ class DeviceProperties:
 def properties(card: Card) -> DeviceProperties:
     major, minor = card.capability
     return DeviceProperties(
-        name=card.name,
+        name=card.product,
         major=major,
         minor=minor,
-        gcnArchName=card.arch_name,
-        total_memory=card.total_memory_bytes,
+        gcnArchName=card.target_id,
+        total_memory=card.memory_bytes,
         multi_processor_count=card.compute_units,
-        warp_size=card.warp_size,
-        clock_rate=card.clock_khz,
-        memory_clock_rate=card.memory_clock_khz,
+        warp_size=WARP_SIZE,
+        clock_rate=card.clock_mhz * 1000,
+        memory_clock_rate=card.memory_clock_mhz * 1000,
         memory_bus_width=card.memory_bus_bits,
         L2_cache_size=card.l2_bytes,
         shared_memory_per_block=card.lds_bytes,
@@ -150,7 +151,7 @@ def _c_functions(card: Card) -> dict[str, Any]:
         "_cuda_emptyCache": _nothing,
         "_cuda_ipc_collect": _nothing,
         "_cuda_sleep": _nothing,
-        "_cuda_getArchFlags": lambda: card.arch,
+        "_cuda_getArchFlags": lambda: card.name,
         "_cuda_canDeviceAccessPeer": lambda device, peer: device != peer,
         "_cuda_getCompiledVersion": lambda: 0,
         "_cuda_resetPeakMemoryStats": _nothing,

@@ -61,12 +61,12 @@ def amdsmi_get_processor_handles() -> list[int]:
 
 def amdsmi_get_gpu_asic_info(processor_handle: int) -> dict[str, Any]:
     return {
-        "market_name": f"{_CARD.name} (emulated)",
+        "market_name": f"{_CARD.product} (emulated)",
         "vendor_id": "0x1002",
         "vendor_name": "Advanced Micro Devices Inc. [AMD/ATI]",
-        "device_id": _DEVICE_IDS.get(_CARD.name, "N/A"),
+        "device_id": _DEVICE_IDS.get(_CARD.product, "N/A"),
         "num_compute_units": _CARD.compute_units,
-        "target_graphics_version": _CARD.arch,
+        "target_graphics_version": _CARD.name,
     }
 
 
@@ -77,11 +77,11 @@ def amdsmi_get_gpu_device_uuid(processor_handle: int) -> str:
 def amdsmi_get_gpu_memory_total(processor_handle: int, mem_type: int) -> int:
     if mem_type == AmdSmiMemoryType.GTT:
         raise AmdSmiLibraryException("the emulated GPU has no GTT memory")
-    return _CARD.total_memory_bytes
+    return _CARD.memory_bytes
 
 
 def amdsmi_get_gpu_vram_info(processor_handle: int) -> dict[str, Any]:
-    return {"vram_size": _CARD.total_memory_bytes >> 20, "vram_bit_width": _CARD.memory_bus_bits}
+    return {"vram_size": _CARD.memory_bytes >> 20, "vram_bit_width": _CARD.memory_bus_bits}
 
 
 def amdsmi_topo_get_link_type(processor_handle_src: int, processor_handle_dst: int) -> dict[str, int]:
