@@ -1,12 +1,14 @@
 """The command `forge`: one name for all that this package does. `forge eval ...` is eval.py, `forge generate ...` is
 gen_submission.py; what each prints and how it ends is the same."""
 
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from forge.console import EXIT_BAD_INPUT, EXIT_PASS
 from forge.interpreter import have_needed, hold_signals
 
+KEPT = ("history", "compare", "report", "import")  # of one module, which is told which
 USAGE = """\
 usage: forge COMMAND ...
 
@@ -33,58 +35,6 @@ forge COMMAND --help says more, forge --version which this is; exit codes are in
 """
 
 
-def _eval(words: list[str]) -> int:
-    hold_signals()
-    from forge.commands.eval import main
-
-    return main(words)
-
-
-def _judge(words: list[str]) -> int:
-    from forge.bulk.command import main
-
-    return main(words)
-
-
-def _rank(words: list[str]) -> int:
-    from forge.bulk.rank import main
-
-    return main(words)
-
-
-def _serve(words: list[str]) -> int:
-    from forge.serve.command import main
-
-    return main(words)
-
-
-def _mcp(words: list[str]) -> int:
-    from forge.serve.mcp_command import main
-
-    return main(words)
-
-
-def _generate(words: list[str]) -> int:
-    from forge.commands.generate import main
-
-    return main(words)
-
-
-def _tune(words: list[str]) -> int:
-    from forge.tune.command import main
-
-    return main(words)
-
-
-def _kept(name: str) -> Callable[[list[str]], int]:
-    def run(words: list[str]) -> int:
-        from forge.commands.history import main
-
-        return main([name, *words])
-
-    return run
-
-
 def _completion(words: list[str]) -> int:
     from forge.bulk.command import parser as of_judge
     from forge.bulk.rank import parser as of_rank
@@ -97,20 +47,27 @@ def _completion(words: list[str]) -> int:
     return main(words, {name: options_of(one) for name, one in parsers.items()})
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "eval": _eval,
-    "judge": _judge,
-    "rank": _rank,
-    "serve": _serve,
-    "mcp": _mcp,
-    "generate": _generate,
-    "tune": _tune,
-    "history": _kept("history"),
-    "compare": _kept("compare"),
-    "report": _kept("report"),
-    "import": _kept("import"),
-    "completion": _completion,
+# Of which module each is the `main`; no other is imported.
+COMMANDS = {
+    "eval": "forge.commands.eval",
+    "judge": "forge.bulk.command",
+    "rank": "forge.bulk.rank",
+    "serve": "forge.serve.command",
+    "mcp": "forge.serve.mcp_command",
+    "generate": "forge.commands.generate",
+    "tune": "forge.tune.command",
+    **dict.fromkeys(KEPT, "forge.commands.history"),
+    "completion": "forge.commands.completion",
 }
+
+
+def run(name: str, words: list[str]) -> int:
+    if name == "completion":
+        return _completion(words)
+    if name == "eval":
+        hold_signals()
+    code: int = importlib.import_module(COMMANDS[name]).main([name, *words] if name in KEPT else words)
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"forge: {what}: {', '.join(COMMANDS)} (forge --help says more)", file=sys.stderr)
         return EXIT_BAD_INPUT
     have_needed("forge")
-    return COMMANDS[words[0]](words[1:])
+    return run(words[0], words[1:])
 
 
 if __name__ == "__main__":
