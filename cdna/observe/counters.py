@@ -26,6 +26,8 @@ from ..memory.torch_memory import align_torch
 from .replay import REASONS, Replay, ReplayedTime, hold, replayed
 
 SEGMENT_BYTES, LINE_BYTES = 64, 128
+# Of the engine's totals and of Counters, by one name.
+AS_COUNTED = "groups_per_cu vgprs sgprs scratch_bytes sleeps groups_on_cu atomics_on_line".split()
 
 
 @dataclass(frozen=True)
@@ -206,16 +208,11 @@ def collect(
     traffic, longest = t.traffic, t.longest
     totals = {name: sum(getattr(traffic, name)) for name in levels}
     return Counters(
-        card=shape.card,
+        **vars(shape),
+        **{name: getattr(t, name) for name in AS_COUNTED},
         groups=t.groups,
         groups_run=t.run,
-        waves_per_group=shape.waves_per_group,
-        groups_per_cu=t.groups_per_cu,
         waves_per_simd=t.groups_per_cu * shape.waves_per_group / cards()[shape.card].simds_per_cu,
-        vgprs=t.vgprs,
-        sgprs=t.sgprs,
-        scratch_bytes=t.scratch_bytes,
-        lds_bytes_per_group=shape.lds_bytes_per_group,
         unit_cycles=unit_cycles,
         barriers=_scaled(t.barriers, per_run),
         waits=sum(i.executed - i.polls for i in instructions if i.unit == "wait"),
@@ -236,15 +233,12 @@ def collect(
         link_read_bytes=sum(traffic.link_read),
         link_write_bytes=sum(traffic.link_write),
         busiest_link={name: max(getattr(traffic, name)) for name in ("link_read", "link_write")},
-        sleeps=t.sleeps,
         busiest_xcd={name: max(getattr(traffic, name)) for name in levels},
-        groups_on_cu=t.groups_on_cu,
         longest_group=longest.group,
         longest_times=longest.n_steps / max(longest.of_others, 1),
         most_times=max(longest.n_steps, longest.of_others) / longest.mean if longest.mean else 0.0,
         cold=replayed(t.time[0]),
         warm=replayed(t.time[1]),
-        atomics_on_line=t.atomics_on_line,
         cache_maintenance=sum(i.executed - i.polls for i in memory if maintains_l2(i)),
         unrecorded_lines=t.unrecorded,
         instructions=instructions,
