@@ -65,7 +65,7 @@ def timed(words: list[str], caches: Path, limit_s: float) -> dict[str, Any]:
             for pid in descendants(os.getpid()):
                 spent[pid] = max(spent.get(pid, 0.0), seconds_of(pid))
             if not asked_to_end and time.monotonic() - started > limit_s:
-                run.send_signal(signal.SIGINT)
+                run.send_signal(signal.SIGTERM)
                 asked_to_end = True
             time.sleep(EVERY_S)
         wall_s, cases = time.monotonic() - started, read_result(result).cases if result.is_file() else ()
