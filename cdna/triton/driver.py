@@ -106,11 +106,10 @@ class _Utils:
         self.arch = arch
         self._programs: dict[bytes, Program] = {}
 
-    def load_binary(self, name: str, binary: bytes, lds_bytes: int, device: int) -> tuple[None, Kernel, int, int, int]:
-        """(module, function, registers, spills, most work-items of a workgroup).
-
-        No module: Triton from 3.8 on has the driver that is active at a kernel's end unload it, and there may be none.
-        """
+    def load_binary(
+        self, name: str, binary: bytes, lds_bytes: int, device: int
+    ) -> tuple[Program, Kernel, int, int, int]:
+        """(module, function, registers, spills, most work-items of a workgroup)."""
         code, _, assembly = binary.partition(_ASSEMBLY)
         program = self._programs.get(assembly)
         if program is None:
@@ -121,12 +120,15 @@ class _Utils:
         behind = assembly.decode().rpartition("\n\t.end_amdgpu_metadata")[2]
         warn_of(name, self.arch.name, known_faults.texts_in(behind))
         return (
-            None,
+            program,
             kernel,
             kernel.metadata.get(".vgpr_count", 0),
             kernel.metadata.get(".vgpr_spill_count", 0),
             1024,
         )
+
+    def unload_module(self, module: Program) -> None:
+        """At a compiled kernel's end; programs stay with their text."""
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """The real card's properties, as Triton asks for them."""
