@@ -1,5 +1,5 @@
 // The checks, in the order of their bits: KIND(identifier, name). The engine (check.h), the
-// HIP runtime (hip/runtime/checks.cpp) and Python (checks.py) read this one list.
+// HIP runtime (hip/runtime/checks.cpp) and Python (cdna/checks) read this one list.
 // clang-format off
 KIND(BOUNDS, "bounds")
 KIND(WAIT, "wait")
