@@ -1,7 +1,5 @@
 """What a test's launches found is not the next one's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What the engine and Python share is written once, in the engine's headers."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

@@ -1,7 +1,5 @@
 """`cdna check`: waits on every path, what it cannot decide, and the files it reads and writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

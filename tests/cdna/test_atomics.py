@@ -1,7 +1,5 @@
 """Atomics of the emulated device: each against a plain model, in every space, and under concurrency."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import random

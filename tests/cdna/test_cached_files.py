@@ -1,7 +1,5 @@
 """Files of a cache that were cut short are named and built anew, and whole ones are left alone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Card files: what they say, what is told where one is wrong, and that Python, the engine and HIP's runtime agree."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Launches that go on after a finding: what lies outside is neither written nor read; the host's memory stays whole."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

@@ -6,8 +6,6 @@ races, lab/tests/test_wait_mutations.py compiled kernels that lose an instructio
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import struct
 
 import pytest

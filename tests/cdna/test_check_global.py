@@ -2,8 +2,6 @@
 side by side in memory that nobody has touched, or lane by lane, as where they lie the other way round.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -4,8 +4,6 @@ An LDS atomic makes the checks keep everything one by one until the next barrier
 barrier tells what is to be found in the same program without.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

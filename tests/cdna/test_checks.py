@@ -1,7 +1,5 @@
 """The checks of what hardware hides: planted faults are found and named, correct kernels lead to no finding."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

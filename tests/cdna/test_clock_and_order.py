@@ -1,7 +1,5 @@
 """Emulated time, and the order in which workgroups and waves run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

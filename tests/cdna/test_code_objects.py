@@ -1,7 +1,5 @@
 """Code objects: decoding beside LLVM's disassembler and the compiler's own assembly, loading, launching, bad files."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """The lists behind `python -m cdna coverage`: recording, consistency with the engine, and what the command prints."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Constants are those that instructions hold by themselves, in some type or other,
 says which Triton compiles.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import random
 from collections.abc import Callable, Sequence

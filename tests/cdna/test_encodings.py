@@ -1,7 +1,5 @@
 """The encodings that the table states and those that follow from it, against LLVM's assembler."""
 
-from __future__ import annotations
-
 import random
 import re
 import struct

@@ -1,7 +1,5 @@
 """The engine's rooms: each uses those before it, by `#include` and by where functions are declared and defined."""
 
-from __future__ import annotations
-
 import graphlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stores of one value by several at once are no race, also while the first of them is still under way."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.hip_programs import PROGRAMS, run

@@ -1,7 +1,5 @@
 """How findings read: one a source line with its text, causes first, and the file that the user wrote."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

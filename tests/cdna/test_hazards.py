@@ -1,7 +1,5 @@
 """Hazards: each rule with one wait state too few and with enough, and instructions to which none applies."""
 
-from __future__ import annotations
-
 import pytest
 
 import cdna

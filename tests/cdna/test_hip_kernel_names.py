@@ -1,7 +1,5 @@
 """Kernels' names, out of the mangled ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from cdna.binary.kernel_names import demangled, template_arguments

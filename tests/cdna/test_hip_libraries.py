@@ -1,7 +1,5 @@
 """Our own headers of ROCm's libraries, and what is said about what they lack. The programs check themselves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Faults of HIP programs, in kernels and in calls of the runtime: told, and what is like them and right is not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

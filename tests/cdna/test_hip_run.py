@@ -1,7 +1,5 @@
 """`python -m cdna run`: whole HIP programs, each of which checks itself and returns 0 (tests/support/hip/*.hip)."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Pointers that are not the card's: the host's stack, heap and static memory, and tensors that have been freed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

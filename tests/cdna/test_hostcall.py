@@ -1,7 +1,5 @@
 """What Triton kernels say while they run: device_print, and the text of a device_assert that fails."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

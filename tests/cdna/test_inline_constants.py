@@ -1,7 +1,5 @@
 """Inline constants and literals: whichever the instruction, an operand reads what the assembler takes one for."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The table of instructions: complete, read with its mistakes named, and true of what the handlers do."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """LDS instructions with two addresses, and those that move data between lanes, against plain models."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Accesses to peers' memory: what crosses the links, and how long that takes, beside what was measured on MI300X."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Narrowing is defined here again, by search in float64 among the format's own val
 compared with where they mean the same.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

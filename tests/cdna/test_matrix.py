@@ -1,7 +1,5 @@
 """Every matrix instruction of gfx942 and gfx950 on random data, against products in float64."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What MODE changes in matrix instructions: overflow under FP16_OVFL, denormal f32 operands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 The engine takes the host's own products of bf16 pairs where these do the same, and adds otherwise where they do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Memory instructions of the emulated device, one at a time against a plain model of each lane's bytes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 

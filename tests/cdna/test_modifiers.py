@@ -1,7 +1,5 @@
 """Operand and instruction modifiers, constants, and the MODE register on the emulated device."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Nothing is told from an instruction's name: what is known of one stands in its row of the table."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """cdna installs alone: its own pyproject.toml names every package that it has, and nothing of it imports forge."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

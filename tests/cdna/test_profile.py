@@ -2,8 +2,6 @@
 for kernels with a fault, its place, and silence for the same kernels without it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`pytest --cdna` in sessions of its own: what a test's report says of its kernels, with and without xdist."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Kernels that a compiler can write are in tests/support/hip/race_pairs.hip, the others are assembly here.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

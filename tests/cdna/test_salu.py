@@ -4,8 +4,6 @@ A definition takes the sources (unsigned of their width) and SCC, and gives (res
 left as it was.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Definitions are of AMD's CDNA3 ISA document.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 from typing import Any

@@ -3,8 +3,6 @@
 Definitions are of AMD's CDNA3 ISA document; `python -m cdna coverage` says what is still untested.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 

@@ -1,7 +1,5 @@
 """The interval of a modelled time: from published times, and what is said where it may not hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from cdna.observe.errors import ANY, ONE_SHAPE, TWO_BOUNDS, Spread, of_file, with_interval

@@ -1,7 +1,5 @@
 """What the time model must keep to: mechanisms of the replay in cycles worked out by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

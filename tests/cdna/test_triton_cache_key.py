@@ -1,7 +1,5 @@
 """Triton's digest of itself, kept in the cache."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

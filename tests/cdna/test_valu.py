@@ -3,8 +3,6 @@
 Every case runs edge and random values, with all lanes on and with some off.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Every wait names its place: deadlocks, loops without an end, more workgroups than the card holds, and time-outs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Watches, traces and the prompt: what waves hold at a place, in assembly, HIP and Triton."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

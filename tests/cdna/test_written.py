@@ -1,7 +1,5 @@
 """Who wrote an output's bytes, and what launches read: told from the memory that they access."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 

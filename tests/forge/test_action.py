@@ -1,7 +1,5 @@
 """The action for GitHub's workflows: its steps, run here as a runner would, but for what installs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

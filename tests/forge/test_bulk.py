@@ -1,7 +1,5 @@
 """Many submissions in one run: each gets the verdict that it would get alone, and nothing that was judged is lost."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import io

@@ -1,7 +1,5 @@
 """Bulk runs on a Dask cluster: the verdicts of this machine, whatever becomes of workers and of the scheduler."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """One command for all, its completion, and the exit codes that the guide lists."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

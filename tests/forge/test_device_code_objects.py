@@ -1,7 +1,5 @@
 """Code objects (ELF) that programs bring: through libamdhip64 in prepared Python processes, and in HIP programs."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,7 +1,5 @@
 """HIP on NVIDIA, as far as it shows without a GPU: flags, sources, headers (where nvcc is), the command."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

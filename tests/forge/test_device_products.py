@@ -1,7 +1,5 @@
 """Products of 16-bit matrices on an emulated GPU: fp32 inside, rounded once, and torch's own errors."""
 
-from __future__ import annotations
-
 import unittest.mock
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """eval.py benchmark --against: two submissions in one run, each error with its name; cases that a user chooses."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

@@ -1,7 +1,5 @@
 """The private channel and the floors: what must pass and what must not."""
 
-from __future__ import annotations
-
 import os
 import struct
 import time

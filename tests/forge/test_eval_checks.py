@@ -1,7 +1,5 @@
 """`eval.py test` on an emulated device shows what the checks find, and leaves the verdict alone."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

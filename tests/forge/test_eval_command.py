@@ -1,7 +1,5 @@
 """The command's arguments, the files it is given, and what it says: one line, and a results file that says it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

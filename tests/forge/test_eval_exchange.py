@@ -1,7 +1,5 @@
 """Tensors through shared memory: what goes in comes out, and what describes no output is refused."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What ends or surrounds a run without being the submission's fault: signals, pipes, disks, odd files."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

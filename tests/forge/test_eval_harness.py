@@ -1,7 +1,5 @@
 """The official evaluators' rules, as pure functions of their rows."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

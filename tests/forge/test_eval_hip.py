@@ -1,7 +1,5 @@
 """Submissions that build HIP with load_inline, judged on an emulated device."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

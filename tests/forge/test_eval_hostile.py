@@ -3,8 +3,6 @@
 One submission misbehaves in another way for each length of its input, and is right for even ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Calls with other data where a reference says how to make it of the first, and which of its rows stand alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

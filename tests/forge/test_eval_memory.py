@@ -1,7 +1,5 @@
 """What ranks save on an emulated device: pages that are fresh, products with zeros, imports that all of them make."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

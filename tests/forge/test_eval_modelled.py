@@ -1,7 +1,5 @@
 """The modelled time of an emulated device: where it is shown, that it is labelled, and that it is no score."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The official evaluators' protocol: keys on POPCORN_FD, exit codes, quirks."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

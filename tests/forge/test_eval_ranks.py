@@ -1,7 +1,5 @@
 """Cases of several ranks: the first failing rank's own message, the others ended, the next case unharmed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock

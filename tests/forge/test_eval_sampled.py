@@ -1,7 +1,5 @@
 """Large cases on an emulated device: a sample stands for them, with a small case's verdict; how long it all takes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

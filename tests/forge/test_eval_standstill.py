@@ -1,7 +1,5 @@
 """What gets nowhere on an emulated device is ended before its time, and what works on is not."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol of a case, with both processes in this one: what is judged, timed, and known to a submission."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

@@ -1,7 +1,5 @@
 """What a submission may leave in its run folder and in files that judge: nothing the evaluator waits or dies of."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import importlib.util

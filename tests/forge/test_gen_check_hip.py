@@ -1,7 +1,5 @@
 """--check of HIP: kernels are compiled for the problem's GPU, launches noted by case, and nothing is executed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

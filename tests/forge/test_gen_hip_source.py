@@ -1,7 +1,5 @@
 """HIP inside a Python variant: hip_source() becomes the file's text, and load_extension builds it."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

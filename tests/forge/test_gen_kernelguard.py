@@ -1,7 +1,5 @@
 """The leaderboard's own filter over our files: its verdict in words, and that every variant passes it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

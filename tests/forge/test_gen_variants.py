@@ -1,7 +1,5 @@
 """Which file of kernels/<stem>/ is a problem's variant: by its name and by the GPU in it. One line where that fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The complete examples of the guides, done as they stand there in a copy of the repository."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

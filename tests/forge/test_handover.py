@@ -1,7 +1,5 @@
 """From a problem to a first file, and from a pass to the leaderboard."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is kept of runs, and the commands on it: history, compare, report, import."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

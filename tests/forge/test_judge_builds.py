@@ -1,7 +1,5 @@
 """What a submission builds is built by somebody else, into a cache that it reads: named by what it was built of."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

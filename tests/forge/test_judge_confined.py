@@ -1,7 +1,5 @@
 """What a submission tries against its confinement, what an honest one needs, and machines that give less."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A referee imports nothing after it is ready: a module that a submission has put anywhere never runs in it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What referees keep of official cases: found again, never where it was changed, bounded, out of submissions' reach."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,8 +1,6 @@
 """What no compiler sees: archs are named where they are stated, files that comments name are there, pages are short of
 breath and type no constant, the root holds what belongs there, and commits say their room."""
 
-from __future__ import annotations
-
 import ast
 import io
 import os

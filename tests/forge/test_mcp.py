@@ -1,7 +1,5 @@
 """The tools for agents, through the official SDK's own client: short answers, and where to look next."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os

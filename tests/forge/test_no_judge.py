@@ -1,7 +1,5 @@
 """--no-judge: a modelled time alone, which nobody may take for a pass."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

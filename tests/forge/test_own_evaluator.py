@@ -1,7 +1,5 @@
 """A folder whose eval.py no row describes: it judges, and its cases tell all that a known problem's tell."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

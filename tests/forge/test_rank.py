@@ -1,7 +1,5 @@
 """forge rank: yes, or the first reason why not; and times that no card reaches."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

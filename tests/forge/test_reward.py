@@ -1,7 +1,5 @@
 """A verdict in steps: what each says, what it is known from, and that deceit is not paid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Of products of parameters `make test` runs a sample, which conftest.py draws."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The service through HTTP: one clear record for whatever comes, and nothing lost when it ends."""
 
-from __future__ import annotations
-
 import http.client
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The tuner: finds the better row, refuses wrong ones, goes on after a stop, and writes rows into the table."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The tuner on any file: what it finds to tune, how it tries rows on a Dask cluster, and what it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Findings name the file that their author wrote, not the judge's copy of what was generated from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from forge.judge.user_places import author_place, with_author_places

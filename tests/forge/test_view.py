@@ -1,7 +1,5 @@
 """What `eval.py` prints of a run: what holds for several cases once."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from typing import Any

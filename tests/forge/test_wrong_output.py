@@ -1,7 +1,5 @@
 """The words for an output's error: each pattern, what must not be taken for it, and rounding, which is none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

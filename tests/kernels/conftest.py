@@ -5,8 +5,6 @@ the Triton variant's are left to --slow, and of the HIP variant's those of a nam
 and all but the first of the others, or that too where a module's QUICK_FAULTS is 0.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """amd-ag-gemm's HIP kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """amd-ag-gemm's Triton kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.rank_gemm_tests import (  # noqa: F401

@@ -1,7 +1,5 @@
 """amd-all2all in HIP: its kernel executed for several ranks at once, and the generated submission's errors."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

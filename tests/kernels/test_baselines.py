@@ -1,7 +1,5 @@
 """The distributed problems' baselines, as submissions, on two and four emulated ranks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """amd-fp8-mm's Triton kernel, executed instruction by instruction, against float64 products: every row of its table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

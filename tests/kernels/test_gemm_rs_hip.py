@@ -1,7 +1,5 @@
 """amd-gemm-rs' HIP kernel on emulated ranks: odd shapes, many calls in a row, refusals, the checks."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from types import SimpleNamespace

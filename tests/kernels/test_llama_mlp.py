@@ -1,7 +1,5 @@
 """docs/custom-operators.md: its block runs on the emulated card and prints what the page says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

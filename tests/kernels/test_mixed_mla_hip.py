@@ -1,7 +1,5 @@
 """The HIP variant of amd-mixed-mla, executed instruction by instruction, against float64 attention."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

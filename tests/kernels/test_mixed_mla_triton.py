@@ -1,7 +1,5 @@
 """The Triton variant of amd-mixed-mla, executed instruction by instruction, against float64 attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """amd-mla-decode's HIP variant on an emulated MI300X, against float64 attention with the reference's rotation."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

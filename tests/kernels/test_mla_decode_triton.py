@@ -1,7 +1,5 @@
 """amd-mla-decode's Triton variant on an emulated MI300X, against float64 attention with the reference's rotation."""
 
-from __future__ import annotations
-
 from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "triton"

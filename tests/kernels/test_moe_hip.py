@@ -1,7 +1,5 @@
 """amd-mixture-of-experts' HIP variant on an emulated MI300X, against float64 layers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.checks import run_checks

@@ -1,7 +1,5 @@
 """The HIP variant of amd-moe-mxfp4, executed instruction by instruction, against float64 experts."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

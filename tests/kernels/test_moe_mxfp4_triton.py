@@ -1,7 +1,5 @@
 """The Triton variant of amd-moe-mxfp4, executed instruction by instruction, against float64 experts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

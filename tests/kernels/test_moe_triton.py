@@ -1,7 +1,5 @@
 """amd-mixture-of-experts' Triton variant on an emulated MI300X, against float64 layers."""
 
-from __future__ import annotations
-
 from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "amd-mixture-of-experts", "moe", "triton"

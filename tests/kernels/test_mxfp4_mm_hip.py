@@ -1,7 +1,5 @@
 """The HIP variant of amd-mxfp4-mm, executed instruction by instruction, against float64 products."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

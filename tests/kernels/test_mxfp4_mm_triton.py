@@ -1,7 +1,5 @@
 """The Triton variant of amd-mxfp4-mm, executed instruction by instruction, against float64 products."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Arguments packed as a struct of HIP source."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans of kernels between ranks: when they are made anew, and that ranks meet before anybody waits in a kernel."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """residual-rmsnorm-fp8's Triton kernel on emulated cards of both archs, each with its own fp8."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """skinny-gemm-fp8's HIP kernel on the emulated card: the checks of the Triton variant, in its own fp8."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.checks import run_checks

@@ -1,7 +1,5 @@
 """swiglu-fp8's HIP kernel on the emulated card: the checks of the Triton variant, in its own fp8."""
 
-from __future__ import annotations
-
 from tests.support.hip_spills import spilled_in
 from tests.support.variant_tests import *  # noqa: F403
 from tests.support.variant_tests import test_no_kernel_spills  # noqa: F401

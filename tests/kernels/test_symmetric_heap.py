@@ -1,7 +1,5 @@
 """The symmetric heap and the signals between ranks, on emulated GPUs: heap_ranks.py has what the ranks do."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

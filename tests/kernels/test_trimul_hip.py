@@ -1,7 +1,5 @@
 """trimul's HIP variant on an emulated MI300X, against its formula in float64."""
 
-from __future__ import annotations
-
 from tests.support.variant_tests import *  # noqa: F403
 from tests.support.variant_tests import test_no_kernel_spills  # noqa: F401
 

@@ -1,7 +1,5 @@
 """trimul's Triton variant on an emulated MI300X, against its formula in float64."""
 
-from __future__ import annotations
-
 from tests.support.variant_tests import *  # noqa: F403
 
 PROBLEM, STEM, VARIANT = "trimul", "trimul", "triton"

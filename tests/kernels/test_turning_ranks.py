@@ -1,7 +1,5 @@
 """Every distributed variant in processes whose rank, and so GPU, is another from case to case."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What references offer for calls with other data: an input made of another, and rows that depend on no other."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The floors in each problem's task.yml, from which the speed of light follows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

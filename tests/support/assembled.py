@@ -1,7 +1,5 @@
 """Kernels written in assembly, for tests of the engine alone: nothing of torch is imported."""
 
-from __future__ import annotations
-
 from cdna.launch.program import Program
 
 

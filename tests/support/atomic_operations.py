@@ -1,7 +1,5 @@
 """What integer atomics make of the value that is there, as AMD's CDNA3 ISA document has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Operation = Callable[[int, int], int]  # the new value from the old one and the data, as unsigned numbers

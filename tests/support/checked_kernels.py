@@ -7,8 +7,6 @@ CASES: name -> function that launches a kernel and returns (result, expected).
 # Parameters of @triton.jit functions are Triton's own values.
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Launches of assembly programs on named tensors, with checks: what they find."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -4,8 +4,6 @@ Checks (emulated/checks_<stem>.py) are pytest files that run in a process prepar
 generated submission in $SUBMISSION: run_checks() starts one, the rest is for use in there.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import random

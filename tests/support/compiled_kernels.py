@@ -1,7 +1,5 @@
 """Code objects that Triton makes, for tests that load some."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget

@@ -1,7 +1,5 @@
 """What suites count and time: assembly of a few lines, and an addition in Triton."""
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

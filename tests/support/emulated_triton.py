@@ -1,7 +1,5 @@
 """Triton variants on an emulated card in this process, their memory poisoned, with all checks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A tiny problem that doubles a vector, and the two commands as a person would call them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 Values are Python floats (every f16, f32 and f64 is one) or Fractions; `encode` rounds once, to nearest even.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from fractions import Fraction

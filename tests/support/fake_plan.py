@@ -1,7 +1,5 @@
 """A plan and a device for tests of what judges, without a problem's folder, processes or a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The programs of docs/findings.md; `python -m tests.support.findings_page` writes anew what is printed of them."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from dataclasses import dataclass

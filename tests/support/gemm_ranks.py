@@ -8,8 +8,6 @@ fp32. Every rank makes all ranks' inputs from the seed, so nothing but the kerne
 and the places in the heap that peers write to are NaN before they are written.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import json

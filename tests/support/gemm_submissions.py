@@ -1,7 +1,5 @@
 """What the tests of amd-gemm-rs' and amd-ag-gemm's kernels share."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of both variants of an MI355X problem share: `run` is the fixture of tests/kernels/conftest.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ CALLS: written by torch.save, a list of (data, row of the tuning table or None),
 list of results, or of what was raised or found by the device's checks. What torch.empty gives is NaN or large integers.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """HIP programs that check themselves, and `python -m cdna` as a user would start it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The assembler encodes a number that a constant stands for as that constant, whic
 0x3f80, 0x3f800000 and 0x3ff0000000000000, the one that it encodes as 1.0 is the value that the operand reads there.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """One vector instruction, lane by lane against its definition in Python."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

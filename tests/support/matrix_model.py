@@ -4,8 +4,6 @@ From the formats' definitions (OCP 8-bit Floating Point Specification, OCP Micro
 matrix instruction calculator; for layouts that it does not cover, the sources in docs/emulated-device.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small requests of amd-mixed-mla for tests of its variants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

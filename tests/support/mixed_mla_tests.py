@@ -1,7 +1,5 @@
 """Tests that both variants of amd-mixed-mla have in common: SMALL is a row of two splits, OTHERS are more rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

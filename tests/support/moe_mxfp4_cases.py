@@ -1,7 +1,5 @@
 """Small layers of amd-moe-mxfp4 for tests of its variants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

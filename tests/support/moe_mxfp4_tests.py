@@ -1,7 +1,5 @@
 """Tests that both variants of amd-moe-mxfp4 have in common; SMALL is a row, or None for what the variant chooses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

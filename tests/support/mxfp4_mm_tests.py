@@ -1,7 +1,5 @@
 """Tests that both variants of amd-mxfp4-mm have in common; SMALL is the row of a small tile, of one slice of k."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """MXFP4 operands for tests of kernels: values over many powers of two, and what they are exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 python tests/support/peer_places.py: prints the host's seconds that a wait of 0.2 s of the device's took.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Memory of tensors that nothing has written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

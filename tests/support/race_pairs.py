@@ -1,7 +1,5 @@
 """The kernels of hip/race_pairs.hip, compiled. As a program, `ROUNDS NAME...`: those of them that have findings."""
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

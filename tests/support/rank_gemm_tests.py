@@ -6,8 +6,6 @@ changed in the file, and a case in which that shows; REFUSED: more of what refus
 w of each of two ranks, and what is said of them, but for a variant that does not ask.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

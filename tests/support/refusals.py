@@ -6,8 +6,6 @@ ARGUMENT: custom_kernel's, in terms of torch, zeros(*shape) and SimpleNamespace.
 ValueError.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace  # noqa: F401

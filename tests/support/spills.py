@@ -1,7 +1,5 @@
 """Registers that Triton kernels spill."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

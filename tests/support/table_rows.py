@@ -1,7 +1,5 @@
 """Rows of a tuning table, each once: what tests execute at tiny sizes, whatever shape a row was chosen for."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -3,8 +3,6 @@
 As a script: python tests/support/toy_check.py FOLDER
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """trimul in float64, as its formula has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ The first smoke case of the problem, three times, a process group each: rank and
 and the current GPU is left alone, as there. A wrong result is an AssertionError in that rank.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ of which
 the result's low bits count, or a float or Fraction, which is rounded once to the result's format.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Inputs of instruction tests: edge and random values of every type, as bit patterns."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ least. With checks in tests/support/emulated also STEM; FAULTS: {what is wrong: 
 place)}; NOTICED_BY: the checks of which one must fail then. Such a file imports *, and what else it has by its name.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@
 A part fails by an exception in any rank.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket
