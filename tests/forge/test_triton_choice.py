@@ -165,7 +165,8 @@ def test_versions_side_by_side_and_in_the_json(tmp_path: Path) -> None:
     here = triton_versions.installed_version()
     runners = runner_of(problem).tools["triton"].version
     output = tmp_path / "submission.py"
-    done = run("gen_submission.py", problem, "-o", str(output), "--check", "--triton", f"{runners},installed")
+    triton = ["--variant", "triton", "--check", "--triton", f"{runners},installed"]
+    done = run("gen_submission.py", problem, "-o", str(output), *triton)
     assert done.returncode == 0, done.stderr
     assert f"by Triton {runners} and Triton {here}; from the compiler's output" in done.stdout or here == runners
     assert "differs in" in done.stdout and "kernels differ from the first version" in done.stdout
