@@ -1,7 +1,5 @@
 """How large each room may be: a change that outgrows its room's budget raises it here, and says why in its commit."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -9,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_014,
-    "docs": 4_297,
-    "forge": 27_805,
-    "kernels": 14_526,
-    "reference": 2_930,
-    "tests": 43_924,
+    "cdna": 42_913,
+    "docs": 4_587,
+    "forge": 27_570,
+    "kernels": 14_487,
+    "reference": 2_957,
+    "tests": 42_554,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
