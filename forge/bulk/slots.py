@@ -70,11 +70,12 @@ class Slot:
 
     def give(self, order: slot.Order, tried: int) -> None:
         self.order, self.tried, self.doing, self.heard_s = order, tried, "starting", time.monotonic()
+        if self.words is not None:  # before it starts: what it says of its end is not to be lost
+            self.words.truncate(0)
+            self.words.seek(0)  # where it goes on as well: they share the place
         if self.process is None or self.process.poll() is not None:
             self.start()
-        assert self.connection is not None and self.words is not None
-        self.words.truncate(0)
-        self.words.seek(0)  # where it goes on as well: they share the place
+        assert self.connection is not None
         try:
             self.connection.send_bytes(msgspec.msgpack.encode(order))
         except OSError:

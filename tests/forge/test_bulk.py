@@ -196,6 +196,15 @@ def test_a_process_that_is_lost_costs_nothing_but_time() -> None:
 
 
 def test_processes_that_die_at_each_start_are_the_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a process has ended before this one goes on."""
+    start = slots.Slot.start
+
+    def start_and_end(slot: slots.Slot) -> None:
+        start(slot)
+        assert slot.process is not None
+        slot.process.wait()
+
+    monkeypatch.setattr(slots.Slot, "start", start_and_end)
     monkeypatch.setattr(slots, "BOOT", "import sys; sys.exit('no engine here')")
     with forge.Judge(workers=2, problem=PROBLEM) as one:
         verdicts = list(one.judge_all([{"source": RIGHT}, {"source": RIGHT}, {"file": "/nowhere.py"}]))
