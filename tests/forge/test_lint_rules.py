@@ -173,7 +173,7 @@ def test_files_that_comments_and_pages_name_are_there() -> None:
 def test_what_readme_says_where_it_is_is_there() -> None:
     section = (ROOT / "README.md").read_text().partition("## Where things are\n")[2].partition("\n#")[0]
     lines = [line for line in section.splitlines() if line.startswith("    ")]
-    places = " ".join(line[4:36] for line in lines).replace("<problem>/", "").split()
+    places = " ".join(line[4:36] for line in lines).replace("<stem>/", "").split()
     assert len(places) > 20 and [place for place in places if not any(ROOT.glob(place.rstrip("/")))] == []
     files = {Path(path).name for path in tracked()}
     assert set(re.findall(r"\b\w+\.(?:py|cpp|h|toml|yml)\b", " ".join(line[36:] for line in lines))) <= files
