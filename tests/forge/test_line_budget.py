@@ -9,10 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 42_913,
     "docs": 4_587,
-    "forge": 27_570,
+    "forge": 27_571,
     "kernels": 14_487,
     "reference": 2_957,
-    "tests": 42_554,
+    "tests": 42_563,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
