@@ -295,8 +295,8 @@ static bool check_elements(const LdsAccess& a, const u32* v, const u32* offsets,
   const u32 dwords = (a.x.bytes + 3) / 4;
   u32 from[2] = {NO_REGISTER, NO_REGISTER};
   for (u32 k = 0; k < n && a.c.values.of_lds; k++) {
-    const u32 reg = (u32)((data[k] - a.w.v) / WAVE);
-    for (u32 d = 0; d < dwords && data[k]; d++)
+    const u32 reg = data[k] ? (u32)((data[k] - a.w.v) / WAVE) : NO_REGISTER;
+    for (u32 d = 0; d < dwords && reg != NO_REGISTER; d++)
       if (lanes_of_unwritten_lds(a.c, reg + d) & a.w.exec()) from[k] = reg;
   }
   if (from[0] == NO_REGISTER && from[1] == NO_REGISTER && quick_access(a, v, offsets, n)) return true;
