@@ -126,7 +126,8 @@ def mean_us(times: Sequence[float]) -> float:
 def with_means(text: str, found: Sequence[Entry], rows: dict[tuple[str, str], dict[str, Any]]) -> str:
     """task.yml with the means of those problems of which all variants have all times; the fastest is the default."""
     for name in dict.fromkeys(entry.problem for entry in found):
-        problem, ours = find_problem(name), variants_of(find_problem(name))
+        problem = find_problem(name)
+        ours = variants_of(problem)
         times = {
             entry.name: [
                 rows[key]["us"] for case in problem.benchmarks if (key := (entry.digest, spec_of(case))) in rows
@@ -159,8 +160,7 @@ def cells(entry: Entry, rows: dict[tuple[str, str], dict[str, Any]]) -> list[str
     ]
 
 
-def table(found: Sequence[Entry], file: Path) -> dict[str, object]:
-    rows = rows_of_this_model(file)
+def table(found: Sequence[Entry], rows: dict[tuple[str, str], dict[str, Any]]) -> dict[str, object]:
     made_by: dict[str, set[str]] = {"torch": {row["torch"] for row in rows.values()}}
     for row in rows.values():
         for compiler, version in row["compilers"].items():
@@ -197,9 +197,9 @@ def main(argv: Sequence[str]) -> int:
     options.rows.parent.mkdir(parents=True, exist_ok=True)
     found = list(entries(options))
     run(found, options)
-    made = table(found, options.rows)
-    sets = ROOT / "task.yml"
-    sets.write_text(with_means(sets.read_text(), found, rows_of_this_model(options.rows)))
+    rows, sets = rows_of_this_model(options.rows), ROOT / "task.yml"
+    made = table(found, rows)
+    sets.write_text(with_means(sets.read_text(), found, rows))
     if not options.problems:
         TABLE.write_text(json.dumps(made, indent=1) + "\n")
     for line in made["rows"]:  # type: ignore[attr-defined]

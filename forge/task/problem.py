@@ -210,12 +210,8 @@ class _Reader:
 
     def numbers(self, key: str) -> dict[str, float]:
         """The numbers of a mapping, the smallest first; none where it is not there."""
-        return dict(
-            sorted(
-                ((name, self.reader(key).get(name, (int, float))) for name in self.get(key, dict, {})),
-                key=lambda one: one[1],
-            )
-        )
+        found = {name: self.reader(key).get(name, (int, float)) for name in self.get(key, dict, {})}
+        return dict(sorted(found.items(), key=lambda one: one[1]))
 
     def struct(self, key: str, kind: type[S], default: S | None) -> S | None:
         """What is under a key, as this type has it."""
