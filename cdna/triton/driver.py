@@ -20,6 +20,7 @@ from triton.backends import Backend
 from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+from triton.compiler import CompiledKernel
 from triton.runtime.autotuner import Autotuner
 
 from .. import checks
@@ -127,8 +128,8 @@ class _Utils:
             1024,
         )
 
-    def unload_module(self, module: Program) -> None:
-        """At a compiled kernel's end; programs stay with their text."""
+    def unload_module(self, module: Any) -> None:
+        """Of a GPU's kernel that ends meanwhile; what is emulated is not unloaded by a driver (`ended`)."""
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """The real card's properties, as Triton asks for them."""
@@ -321,6 +322,23 @@ class EmulatedDriver(DriverBase):
 
     def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
         return args
+
+
+def ending(end: Callable[[Any], None]) -> Callable[[Any], None]:
+    """CompiledKernel.__del__: it unloads by the driver that is active then, behind the block another's or none."""
+
+    def ended(kernel: Any) -> None:
+        if isinstance(kernel.module, Program):
+            if hook := triton.knobs.runtime.kernel_unload_hook:
+                hook(kernel.module, kernel.function, kernel.name, kernel.metadata_group, kernel.hash)
+            kernel.module = None
+        end(kernel)
+
+    return ended
+
+
+if hasattr(CompiledKernel, "__del__"):  # from Triton 3.8 on
+    CompiledKernel.__del__ = ending(CompiledKernel.__del__)
 
 
 class Installation:
