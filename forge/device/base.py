@@ -102,6 +102,10 @@ class Device(ABC):
         """DeviceError for a variable of this process that the device would trip over."""
         return None
 
+    def unguarded(self) -> bool:
+        """Whether what a kernel stores outside its memory may damage the process that runs it."""
+        return False
+
     def set_checks(self, which: str) -> None:
         """Run all checks that this process was started with, none, or one of them, in the launches to come."""
         return None  # a GPU has none

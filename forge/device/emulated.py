@@ -96,6 +96,11 @@ class EmulatedDevice(Device):
             raise DeviceError(f"--checks {names}: {error}") from None
         self.checks = "report:" + (",".join(sorted(kinds)) or "none")  # a finding does not stop the kernel
 
+    def unguarded(self) -> bool:
+        from cdna.checks import parse_kinds
+
+        return "bounds" not in parse_kinds((self.checks or os.environ.get("CDNA_CHECKS", "")).removeprefix("report:"))
+
     def check_variables(self) -> None:
         from cdna.checks import VARIABLE, settings
         from cdna.errors import CdnaError

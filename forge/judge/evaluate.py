@@ -46,6 +46,7 @@ BEFORE_ALL = ("sitecustomize", "usercustomize")  # modules that Python imports b
 SETTLED_NS = 2_000_000_000  # no file system tells times less exactly
 FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
 COUNT_FROM_S = 300.0  # foretold, from which on a sample is run to tell better
+UNGUARDED = "if a kernel stores outside its memory, which damages the process here, --checks bounds says where"
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
 
@@ -301,6 +302,8 @@ class Judge:
         _look_at_folder(result, self.pool, self.workspace)
         if not plan.device.emulated:
             self.stopped = short_of_a_format(result, plan)
+        elif result.status is Status.CRASH and not result.fault and plan.device.unguarded():
+            result.message += f"; {UNGUARDED}"
         self._hangs = self._hangs + 1 if result.status is Status.TIMEOUT else 0
         if self._hangs and result.elapsed_s < plan.limit_s:
             self.stopped = STOPS

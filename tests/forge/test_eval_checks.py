@@ -71,6 +71,18 @@ def test_stores_outside_are_dropped_in_each_call(tmp_path: Path) -> None:
     assert "1 of 1 cases" in result.stdout and "bounds: writes" in result.stdout, result.stdout + result.stderr
 
 
+def test_a_crash_without_checks_says_which_check_tells_more(tmp_path: Path) -> None:
+    """A benchmark has none, so that stores outside end its process."""
+    (tmp_path / "mine.py").write_text(OUTSIDE)
+    case = ("--device", "gfx942", "--case", "m: 64, n: 64, k: 128, seed: 5")
+    arguments = ("benchmark", "amd-fp8-mm", "--submission", tmp_path / "mine.py", *case)
+    result = run_command(*arguments, cwd=ROOT, timeout=ENDS_S)
+    assert "the process died of SIGSEGV" in result.stdout, result.stdout + result.stderr
+    assert "--checks bounds says where" in result.stdout
+    result = run_command(*arguments, "--checks", "bounds", cwd=ROOT, timeout=ENDS_S)
+    assert "bounds: writes" in result.stdout and "says where" not in result.stdout, result.stdout + result.stderr
+
+
 def test_names_of_checks(submission: Path) -> None:
     result = judge(submission, "--checks", "bounds,racing")
     assert result.returncode == 2
