@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..cards import get_card
 from ..results import ALL_INPUTS, UNDECIDED, Finding
-from . import hazards, lds_order, waits
+from . import hazards, lds_order, stale_operands, waits
 from .asm import AsmFile, arch_in, source_line
 from .flow import Flow
 from .kernel_names import demangled
@@ -25,6 +25,10 @@ _UNFILLED, _OVERWRITTEN = "what was there before may be read", "what comes later
 _UNORDERED = "old lines may be read although the flag says that others have written"
 _STALE = "what was in the register before is used"
 _LATE = "what the load brings may arrive afterwards, in place of the new value"
+_REUSES = (
+    "which re-uses an operand of the matrix instruction before it: a gfx950 may read a stale register there, by one "
+    "engineer's write-up (Triton's pull request 11169 works around it): unconfirmed"
+)
 _TOO_EARLY = "the hardware does not wait by itself: a stale or a mixed value is used"
 
 
@@ -38,6 +42,7 @@ class KernelPaths:
     loads: int
     findings: list[Finding] = field(default_factory=list)  # those of certainty UNDECIDED are doubts
     undecided: dict[str, list[str]] = field(default_factory=dict)  # reason -> where
+    note: str = ""  # that takes nothing from the verdict
     unjudged: int = 0  # accesses to LDS whose addresses depend on more than the work-item's number
 
     @property
@@ -56,6 +61,8 @@ class KernelPaths:
             yield f"  and {more} findings more"
         if self.unjudged:
             yield f"  LDS: addresses of {self.unjudged} accesses are not known: their order is not judged"
+        if self.note:
+            yield f"  note: {self.note}"
         for why, places in self.undecided.items():
             yield f"  undecided: {why}: {len(places)} times, first at {places[0]}"
 
@@ -77,6 +84,7 @@ class _Look:
         reached = {name: self.flow.reached(start) for name, start in entries.items() if start < end}
         among: set[int] = set().union(*(instructions for instructions, _ in reached.values()))
         found = [*self._of_waits(among), *self._of_hazards(among)]
+        self.suspects = list(stale_operands.suspects(self.flow, get_card(self.arch)))
         empty = [name for name in entries if name not in reached]
         return [
             *(self._kernel(name, *reached[name], found) for name in reached),
@@ -96,7 +104,14 @@ class _Look:
         for why, places in ((_RELATIVE, self.waits.relative), (_MANY_STEPS, self.waits.unfinished)):
             if here := [self.where(i) for i in sorted(places) if i in reached]:
                 reasons[why] = here
-        return KernelPaths(demangled(name), self.arch, len(reached), loads, mine, reasons, len(order.unjudged))
+        note = self._note([pair for pair in self.suspects if pair[0] in reached])
+        return KernelPaths(demangled(name), self.arch, len(reached), loads, mine, reasons, note, len(order.unjudged))
+
+    def _note(self, suspects: Sequence[tuple[int, int]]) -> str:
+        if not suspects:
+            return ""
+        packed, matrix = map(self.where, suspects[0])
+        return f"{packed} executes beside {matrix}, {_REUSES}; {len(suspects)} such places (docs/emulated-device.md)"
 
     def _order(self, name: str, reached: set[int]) -> LdsOrder:
         keys, metadata = self.asm.descriptors[name], self.asm.metadata.get(name, {})

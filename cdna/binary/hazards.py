@@ -171,7 +171,7 @@ def _needed_behind(first: Use, later: Use) -> tuple[int, str]:
     return 0, ""
 
 
-def _states(facts: Facts, text: str) -> int:
+def states_of(facts: Facts, text: str) -> int:
     if facts.unit == "idle":
         return int(text or "0", 0) + 1
     return 64 if facts.does == "sleep" else 1
@@ -192,7 +192,7 @@ def _after(flow: Flow, start: int, count: int, reach: int, card: Card) -> Iterat
                 states = max(states, busy - 1)
                 busy = states + 1 + passes(mnemonic, text, card)
             yield index, states
-            states += _states(facts, text)
+            states += states_of(facts, text)
             if flow.leaves[index]:
                 pending += [(at, calls, states, busy) for at, calls in flow.after(index, stack)]
                 break

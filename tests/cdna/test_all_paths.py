@@ -245,6 +245,32 @@ def test_lds_is_read_in_time(what: str) -> None:
     assert kernel_of(IN_TIME[what], "gfx950").findings == []
 
 
+FIRST = "v_mfma_f32_16x16x16_f16 v[8:11], v[0:1], v[2:3], 0; "
+AGAIN = "v_mfma_f32_16x16x16_f16 v[12:15], v[0:1], v[4:5], 0; "
+PACKED = "v_pk_mul_f32 v[16:17], v[18:19], v[20:21]; "
+
+
+@pytest.mark.parametrize(
+    ("body", "arch", "noted"),
+    [
+        (FIRST + AGAIN + PACKED, "gfx950", True),
+        (FIRST + "v_mov_b32_e32 v30, 0; " + AGAIN + "s_waitcnt lgkmcnt(0); " + PACKED, "gfx950", True),
+        (FIRST + AGAIN.replace("v[0:1]", "v[4:5]").replace("], v[4:5], 0", "], v[2:3], 0") + PACKED, "gfx950", True),
+        ("loop: " + FIRST + PACKED + BRANCH.replace("other", "loop"), "gfx950", True),  # the next round's is the second
+        (FIRST + AGAIN + PACKED, "gfx942", False),
+        (FIRST + "v_mov_b32_e32 v0, 0; s_nop 4; " + AGAIN + PACKED, "gfx950", False),
+        (FIRST + AGAIN.replace("v[0:1]", "v[2:3]") + PACKED, "gfx950", False),  # no operand at its old place
+        (FIRST + AGAIN + "s_nop 8; " + PACKED, "gfx950", False),
+        (FIRST + PACKED, "gfx950", False),
+        (FIRST + AGAIN + "v_mul_f32_e32 v16, v18, v20; ", "gfx950", False),
+    ],
+)
+def test_operands_that_a_matrix_instruction_re_uses(body: str, arch: str, noted: bool) -> None:
+    kernel = kernel_of(body, arch)
+    assert ("unconfirmed" in kernel.note and "v_pk_mul_f32" in kernel.note) is noted
+    assert kernel.verdict == "proven"
+
+
 def test_files_and_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad, open_ = (tmp_path / f"{name}.s" for name in ("good", "bad", "open"))
     good.write_text(text_of(PROVEN["a loop"]))
