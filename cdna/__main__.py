@@ -36,7 +36,12 @@ def run(argv: list[str] | None) -> int:
 
             choose_checks(arguments.checks)
             sources = [source_of(arguments, file) for file in arguments.files]
-            return run_program(sources, words[own + 1 :], arguments.counters, arguments.output)
+            at_end = None
+            if arguments.sarif is not None:
+                from .commands.check import seen_to
+
+                at_end = seen_to(arguments.sarif, str(arguments.files[0]))
+            return run_program(sources, words[own + 1 :], arguments.counters, arguments.output, at_end)
         if arguments.command == "profile":
             from .commands.profile import profile
 

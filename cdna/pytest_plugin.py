@@ -20,13 +20,14 @@ from typing import Any
 
 import pytest
 from _pytest.outcomes import Failed
-from msgspec import structs
+from msgspec import convert, structs
 
-from . import checks
+from . import checks, sarif
 from .cards import ARCHS, get_card
 from .engine import build
 from .errors import CdnaError, NotEmulated
 from .observe import records
+from .results import Finding
 
 # Who can make torch's device "cuda" the emulated card names a function that takes the arch here. Without one, kernels
 # run on CPU tensors.
@@ -62,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("all", "first"),
         help="what @triton.autotune tries: every configuration (default), or the first that runs",
     )
+    group.addoption("--cdna-sarif", metavar="FILE", help="also write findings for code scanning")
     group.addoption(
         "--annotations", choices=("github",), help="also print findings as workflow commands of GitHub Actions"
     )
@@ -72,7 +74,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Before a conftest.py can import torch."""
     options = early_config.known_args_namespace
     if not options.cdna:
-        for name in ("cdna_checks", "cdna_timeout", "cdna_autotune", "annotations"):
+        for name in ("cdna_checks", "cdna_timeout", "cdna_autotune", "cdna_sarif", "annotations"):
             if getattr(options, name) is not None:
                 raise pytest.UsageError(f"--{name.replace('_', '-')} has no meaning without --cdna ARCH")
         return
@@ -291,6 +293,10 @@ class _Session:
             write(f"  {kind} at {source}: in {tests[0]}{others}")
             if self.annotates:
                 write(self._annotation(kind, source, text, config.rootpath))
+        if config.option.cdna_sarif:
+            seen = [one for phases in self.tests.values() for phase in phases for one in phase.findings]
+            known = {one["text"]: convert({**one, "workgroup": one["workgroup"] or None}, Finding) for one in seen}
+            sarif.write(Path(config.option.cdna_sarif), (("", one) for one in known.values()))
 
     def _by_cause(self) -> dict[tuple[str, int, str, str], tuple[str, list[str]]]:
         """(file, line, kind, source) -> a finding's text, the tests that had one."""

@@ -1,5 +1,6 @@
 """Findings as SARIF 2.1.0, which GitHub's code scanning and editors show beside the source lines."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,12 @@ def sarif(findings: Iterable[tuple[str, Finding]], notes: Mapping[str, Iterable[
     done = {"executionSuccessful": True, "toolExecutionNotifications": told}
     run = {"tool": {"driver": driver}, "invocations": [done], "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def write(
+    path: Path, findings: Iterable[tuple[str, Finding]], notes: Mapping[str, Iterable[str]] | None = None
+) -> None:
+    path.write_text(json.dumps(sarif(findings, notes), indent=1) + "\n", encoding="utf-8")
 
 
 def _result(file: str, finding: Finding) -> dict[str, Any]:

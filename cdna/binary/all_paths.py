@@ -26,7 +26,7 @@ _UNORDERED = "old lines may be read although the flag says that others have writ
 _STALE = "what was in the register before is used"
 _LATE = "what the load brings may arrive afterwards, in place of the new value"
 _REUSES = (
-    "which re-uses an operand of the matrix instruction before it: a gfx950 may read a stale register there, by one "
+    "which re-uses an operand of the matrix instruction before it: this card may read a stale register there, by one "
     "engineer's write-up (Triton's pull request 11169 works around it): unconfirmed"
 )
 _TOO_EARLY = "the hardware does not wait by itself: a stale or a mixed value is used"

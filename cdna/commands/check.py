@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,12 @@ from ..binary.all_paths import KernelPaths, look_at
 from ..binary.asm import AsmFile, parse
 from ..binary.elf import is_code_object, read
 from ..binary.statements import statements_of
+from ..checks import VARIABLE
 from ..errors import CdnaError, UnsupportedInstruction
 from ..hip.compile.source import HipSource
 from ..hip.compile.toolchain import find
-from ..sarif import sarif
+from ..observe.records import findings
+from ..sarif import sarif, write
 from .report import assembly_of
 
 PROVEN, NAMED, UNDECIDED = 0, 1, 3  # exit codes: docs/exit-codes.md
@@ -101,3 +104,18 @@ def _sarif(looked: dict[str, list[KernelPaths]], missed: dict[str, list[str]]) -
         for kernel in of:
             notes[file] += [f"{kernel.kernel}: {why}: {len(at)} times" for why, at in kernel.undecided.items()]
     return sarif(findings.values(), notes)
+
+
+def seen_to(path: Path, file: str) -> Callable[[], int]:
+    """For the end of a program that runs in this process: writes what checks have found; 1 if that fails it."""
+    try:
+        write(path, (), {file: ["the program did not come to its end"]})
+    except OSError as error:
+        raise CdnaError(f"--sarif {path}: {error.strerror}") from None
+
+    def at_end() -> int:
+        found = findings()
+        write(path, ((file, one) for one in found))
+        return int(bool(found) and not os.environ.get(VARIABLE, "").startswith("report:"))
+
+    return at_end

@@ -57,6 +57,7 @@ def _add_run(commands: Any) -> None:
         metavar="LIST",
         help="checks of kernels: all, none or names; the program ends at the first finding (report:LIST: it goes on)",
     )
+    run.add_argument("--sarif", type=Path, metavar="FILE", help="also write what checks find, for code scanning")
     run.add_argument(
         "-o",
         dest="output",

@@ -35,10 +35,11 @@ def run_program(
     arguments: Sequence[str],
     counters: bool = False,
     output: Path | None = None,
-    at_end: Callable[[], None] | None = None,
+    at_end: Callable[[], int | None] | None = None,
 ) -> int:
     """Build and run; replaces this process by the program, whose exit code it thus has. counters: in this process, and
-    print what its kernels did. at_end: in this process, and called at its end. output: where the program is put before
+    print what its kernels did. at_end: in this process, and called at its end: what it gives back is the exit
+    code of a program that ends with 0. output: where the program is put before
     it is run.
 
     The program sees $CDNA_DEVICES cards, two if that is not set: enough for those that copy between cards.
@@ -61,7 +62,7 @@ def run_program(
         from .run_counted import run_counted
 
         os.environ.update(environment)
-        return run_counted(program, name, arguments)
+        return run_counted(program, name, arguments, at_end)
     if at_end is not None:
         from .run_counted import run_inside
 

@@ -18,22 +18,29 @@ from ..observe.records import LaunchRecord, take_records
 from ..profile import profiles, text_lines
 from .host_libraries import runtime_library
 
+AtEnd = Callable[[], int | None]
 
-def run_counted(program: Path, name: str, arguments: Sequence[str]) -> int:
+
+def run_counted(program: Path, name: str, arguments: Sequence[str], at_end: AtEnd | None = None) -> int:
     """`run_inside`, with counters."""
+
+    def counted() -> int | None:
+        report(take_records(), sys.stderr)
+        return at_end() if at_end else None
+
     counters.count(True)
-    return run_inside(program, name, arguments, lambda: report(take_records(), sys.stderr))
+    return run_inside(program, name, arguments, counted)
 
 
-def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: Callable[[], None]) -> int:
+def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: AtEnd) -> int:
     """Load a program that was linked as a library, and call its main(). Does not return: the process ends as the
-    program does, whether by exit() or at the end of main(), after `at_end`."""
+    program does, whether by exit() or at the end of main(), after `at_end`, whose number stands for the program's 0."""
     engine()  # logs what the runtime launches
     ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
     libc = ctypes.CDLL(None)
     # Before the program's own destructors are registered, so that it runs after them.
-    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_guarded(at_end))
-    libc.__cxa_atexit(at_exit, None, None)
+    at_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(_guarded(at_end))
+    libc.on_exit(at_exit, None)
     loaded = ctypes.CDLL(str(program))
     words = [name, *arguments]
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for the end of main()
@@ -45,12 +52,15 @@ def run_inside(program: Path, name: str, arguments: Sequence[str], at_end: Calla
     return code
 
 
-def _guarded(action: Callable[[], None]) -> Callable[[object], None]:
-    def run(_: object) -> None:
+def _guarded(action: AtEnd) -> Callable[[int, object], None]:
+    def run(status: int, _: object) -> None:
         try:
-            action()
+            code = action()
             sys.stdout.flush()
             sys.stderr.flush()
+            if code and not status:
+                ctypes.CDLL(None).fflush(None)
+                os._exit(code)
         except BrokenPipeError:
             pass  # `cdna profile FILE | head`: nobody reads any more
         except Exception as error:  # in a callback of C code: nobody could catch it

@@ -115,8 +115,8 @@ def judge(order: Order, teller: Teller, servers: ForkServers) -> Verdict:
         words = [f"--device={request.device}", f"--cases={request.cases}", f"--submission={order.name}", "--strict"]
         words += [*order.options, "--", request.mode, *filter(None, [request.problem])]
         args = eval_parser().parse_args(words)
-        if args.json or args.against or args.show_output or args.compact or args.no_judge:
-            raise UsageError("--json, --against, --show-output, --compact and --no-judge are eval.py's own")
+        if args.json or args.sarif or args.against or args.show_output or args.compact or args.no_judge:
+            raise UsageError("--json, --sarif, --against, --show-output, --compact and --no-judge are eval.py's own")
         plan, own_eval = make_plan(args, order.source)
         run = new_run(plan, own_eval)
         try:

@@ -23,6 +23,7 @@ from forge.console import (
     fill_standard_descriptors,
     take_signals,
 )
+from forge.device.report import write_sarif
 from forge.generate.submission import SubmissionError
 from forge.judge.plan import BAD_INPUT, EvalPlan
 from forge.judge.process_tree import adopt_orphans
@@ -90,6 +91,9 @@ def _main(argv: list[str]) -> int:
         document = pair.document(*told) if pair else jsonfile.document_of(plan, run, *told)
         if args.json is not None:
             jsonfile.write_json(args.json, document)
+        if args.sarif is not None:
+            found = [one for case in run.cases for one in case.device_report.all_findings()]
+            write_sarif(args.sarif, args.submission, found)
         if not args.no_history and run.cases:
             history.remember(document, plan.submission, *([other.submission] if other else []))
     view.foot(run)

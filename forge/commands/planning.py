@@ -67,6 +67,7 @@ def eval_parser() -> Parser:
     profile_files.add_options(p)
     p.add_argument("--seed", type=int, metavar="N", help="the run's secret seed, mixed into each case's own")
     p.add_argument("--json", metavar="FILE", type=Path, help="write everything to FILE as well")
+    p.add_argument("--sarif", metavar="FILE", type=Path, help="write what checks find to FILE, for code scanning")
     p.add_argument(
         "--no-history", action="store_true", help="do not keep this run (eval.py history lists what is kept)"
     )
@@ -131,20 +132,21 @@ def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[Ev
         raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds")
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed {args.seed}: must not be negative")
-    if args.json is not None:
-        refuse_unwritable("--json", args.json)
+    written = {f"--{name}": path for name in ("json", "sarif") if (path := getattr(args, name)) is not None}
+    for option, path in written.items():
+        refuse_unwritable(option, path)
     if args.device not in DEVICE_NAMES:
         raise UsageError(f"unknown device {args.device!r}: choose one of {', '.join(DEVICE_NAMES)}")
     if source is None and not args.problem:
         source = read_source(args.submission)
     problem = find_problem(args.problem or handover.named_by(source or b"", args.submission))
-    if args.json is not None and args.json.exists():
+    for option, output in written.items():
         sources = [file.source for file in problem.files if file.source is not None]
         read = {args.submission: "the submission itself"}
         read |= dict.fromkeys([*sources, problem.directory / "task.yml"], "one of the problem's files")
         for path, what in read.items():
-            if path.exists() and args.json.samefile(path):
-                raise UsageError(f"--json {args.json}: is {what}, which it would replace")
+            if path.exists() and output.exists() and output.samefile(path):
+                raise UsageError(f"{option} {output}: is {what}, which it would replace")
     harness, own_eval = choose_harness(problem, args.harness)
     reads = None if own_eval is not None else harness
     cases, not_official = cases_to_run(problem, reads, args.mode, args, args.seed, args.honest_bools)

@@ -3,12 +3,16 @@ judges, shows, writes or compares."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 import cdna.results
+from cdna import sarif
 from cdna.results import Advice, Gain, ModelledTime, added, ratio_error
 
 __all__ = ["ModelledTime", "added", "ratio_error"]
@@ -192,3 +196,20 @@ class CaseReport(DeviceReport, frozen=True, omit_defaults=True):
         """Of the slowest rank."""
         modelled = self.by_rank[self.slowest(caches)].modelled
         return modelled.of(caches) if modelled else None
+
+
+def write_sarif(path: Path, submission: Path, findings: Iterable[Finding]) -> None:
+    """For code scanning, each once. They name the copy that was judged, submission.py."""
+
+    def placed(text: str, before: str) -> str:
+        return text.replace(f"{before}submission.py:", f"{before}{submission}:")
+
+    once = {one.text: one for one in findings}
+    sarif.write(
+        path,
+        (
+            (str(submission), replace(one, source=placed(f" {one.source}", " ")[1:], other_instruction=other))
+            for one in once.values()
+            for other in [placed(one.other_instruction, "(")]
+        ),
+    )

@@ -1,5 +1,6 @@
 """`python -m cdna run`: whole HIP programs, each of which checks itself and returns 0 (tests/support/hip/*.hip)."""
 
+import json
 import re
 import subprocess
 import sys
@@ -323,6 +324,27 @@ int main(int argc, char**) {
     assert "off_by_one.hip:4), workgroup (3, 0, 0), wave 3, lane 40" in done.stderr
     done = run(source, "--", "fine", CDNA_CHECKS="all")
     assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize(("checks", "code"), [("all", 1), ("report:all", 0)])
+def test_findings_as_sarif_of_a_program_that_looks_at_no_error(checks: str, code: int, tmp_path: Path) -> None:
+    source, sarif = tmp_path / "ignores.hip", tmp_path / "found.sarif"
+    source.write_text("""#include <hip/hip_runtime.h>
+__global__ void fill(int* x) { x[threadIdx.x] = 1; }
+int main() {
+  int* x;
+  if (hipMalloc(&x, 100 * sizeof(int))) return 2;
+  fill<<<1, 128>>>(x);
+  (void)hipDeviceSynchronize();
+}
+""")
+    done = cdna("run", "--checks", checks, "--sarif", str(sarif), str(source))
+    assert done.returncode == code, done.stderr
+    (found,) = json.loads(sarif.read_text())["runs"]
+    (result,) = found["results"]
+    assert (result["ruleId"], result["properties"]["certainty"]) == ("bounds", "seen")
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 2}
+    assert not found["invocations"][0]["toolExecutionNotifications"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`pytest --cdna` in sessions of its own: what a test's report says of its kernels, with and without xdist."""
 
+import json
 import os
 import subprocess
 import sys
@@ -80,11 +81,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("project")
     (folder / "test_it.py").write_text(TESTS)
     options = "--cdna gfx942 --cdna-checks bounds --cdna-timeout 8 --annotations github --junitxml=out.xml -n 1 -q"
-    done = session(folder, *options.split())
+    done = session(folder, *options.split(), "--cdna-sarif=out.sarif")
     cases = {}
     for case in ElementTree.parse(folder / "out.xml").getroot().iter("testcase"):
         cases[case.get("name")] = case
-    return SimpleNamespace(text=done.stdout, code=done.returncode, cases=cases, stderr=done.stderr)
+    found = json.loads((folder / "out.sarif").read_text())["runs"][0]["results"]
+    return SimpleNamespace(text=done.stdout, code=done.returncode, cases=cases, stderr=done.stderr, sarif=found)
 
 
 def test_each_is_counted(run: SimpleNamespace) -> None:
@@ -108,6 +110,10 @@ def test_findings_are_annotations(run: SimpleNamespace) -> None:
     assert len(lines) == 1
     assert lines[0].startswith("::error file=test_it.py,line=7,title=cdna bounds on gfx942::double on gfx942: bounds: ")
     assert "%0A  at `" in lines[0]
+    (result,) = run.sarif
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "test_it.py" and place["region"]["startLine"] == 7
+    assert (result["ruleId"], result["properties"]["certainty"]) == ("bounds", "seen")
 
 
 def test_the_end_of_time_names_the_line(run: SimpleNamespace) -> None:

@@ -1,5 +1,6 @@
 """`eval.py test` on an emulated device shows what the checks find, and leaves the verdict alone."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -40,7 +41,13 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     assert "0 bytes past the end of `c_ptr` (bf16[64x64])" in str(found.value)
     assert " of the device's checks" in str(found.value) and "FAIL" not in str(found.value)
     assert "check: " not in judge(faulty, "--checks", "none").stdout
+    sarif = submission.with_name("found.sarif")
     assert "check: " not in judge(faulty, "--checks", "race").stdout
+    judge(faulty, "--checks", "bounds", "--sarif", str(sarif))
+    (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == faulty.as_uri()
+    assert FAULTY in faulty.read_text().splitlines()[place["region"]["startLine"] - 1]
 
 
 # Stores where nobody has memory, in a case that is not small: of its later calls not each is looked at.

@@ -59,7 +59,7 @@ CDNA["commands"] = FACTS | {
 }
 CDNA["__init__"] = {"errors", "cards", "results", "engine", "checks", "observe", "launch", "profile", "triton"}
 CDNA["__main__"] = {"errors", "cards", "hip", "commands"}
-CDNA["pytest_plugin"] = {"errors", "cards", "engine", "checks", "observe", "triton"}
+CDNA["pytest_plugin"] = {"errors", "cards", "results", "sarif", "engine", "checks", "observe", "triton"}
 ROOMS = {"forge": FORGE, "cdna": CDNA}
 OURS = {"cdna", "forge", "kernels", "reference", "eval", "gen_submission", "tests", "lab"}
 STDLIB = set(sys.stdlib_module_names)

@@ -125,7 +125,10 @@ def spent(kernel: KernelProfile) -> tuple[told.Spent, ...]:
 
 def compiler_findings() -> list[told.Finding]:
     """What is known of the compilers that made the kernels."""
-    return [told.Finding("compiler", note.subject, note.arch, text=str(note)) for note in compiler_notes.take()]
+    return [
+        told.Finding("compiler", note.subject, note.arch, note.text, text=str(note), certainty=cdna.results.UNDECIDED)
+        for note in compiler_notes.take()
+    ]
 
 
 def sampled(call: Callable[[], Any], run_whole: Sequence[str] = ()) -> tuple[told.ModelledTimes | None, str]:
