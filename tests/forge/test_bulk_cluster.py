@@ -21,7 +21,7 @@ from tests.support.limits import ENDS_S
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.long
-NAMES = ("right", "right too", "bias", "wrong", "raises", "dies", "no Triton", "no Python", "memory")
+NAMES = ("right", "bias", "wrong", "dies", "no Python")
 
 
 class Dask:
