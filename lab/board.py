@@ -149,7 +149,7 @@ def cells(entry: Entry, rows: dict[tuple[str, str], dict[str, Any]]) -> list[str
     times = [one["us"] for one in found if one]
     whole = len(times) == len(found)
     lights = [one["light_us"] for one in found if one and one["light_us"]]
-    published = [mean_us([us for us in one.us if us]) for one in problem.published if None not in one.us]
+    published = [mean_us([us for us in one.us if us]) for one in problem.published if one.us and None not in one.us]
     return [
         entry.problem,
         f"{entry.name}{' (default)' if entry.name == problem.variant else ''}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 INSTALL = "pip install -c constraints.txt '.[tune,report]'"
 try:
+    from .choice import tell as choices
     from .errors import tell
     from .objects import objects, table, try_object
     from .page import statistics_of, trace_line, write_page
-    from .rows import RowError, choose, sets
+    from .rows import RowError, choose, of_problems, sets
     from .runner import dask_results_of, read_results, results_of, rows_of, still_to_do, write
 except ModuleNotFoundError as lacking:
     sys.exit(f"time_model: {sys.executable} has no module {lacking.name}: {INSTALL}")
@@ -28,6 +30,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--family", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
     run.add_argument("--part", choices=("calibrate", "holdout"), default="", help="only these rows (default: both)")
     run.add_argument("--rows", type=int, default=0, metavar="N", help="so many, drawn at random (default: all)")
+    run.add_argument(
+        "--problems", type=int, default=0, metavar="N", help="all kernels of so many shapes, drawn at random"
+    )
+    run.add_argument("--kernels", type=int, default=0, metavar="N", help="of each of these, the same ones of all")
+    run.add_argument("--most-us", type=float, default=math.inf, metavar="US", help="shapes whose slowest takes less")
     run.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw (default: 0)")
     run.add_argument("--whole", action="store_true", help="run every workgroup instead of a sample")
     run.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler (default: a cluster on this machine)")
@@ -39,13 +46,18 @@ def _parser() -> argparse.ArgumentParser:
         "errors", help="what cdna's intervals are made of, and whether rows held out lie within"
     )
     errors.add_argument("--write", action="store_true", help="write cdna's file of it")
+    choice = commands.add_parser("choice", help="whether the model chooses the fastest of several published kernels")
+    choice.add_argument(
+        "--origami", type=Path, metavar="FOLDER", help="rocm-origami, unpacked: AMD's model beside ours"
+    )
+    choice.add_argument("--write", action="store_true", help="write lab/results/time_model_choice.json")
     loads = commands.add_parser("objects", help="load every code object, run those with a reference, append to a file")
     loads.add_argument("--match", default="", metavar="REGEX", help="only paths with this in them")
     for command in (run, loads):
         command.add_argument("--aiter", type=Path, metavar="CHECKOUT", help="a checkout or bare clone of ROCm/aiter")
     for name in (name for name in sets() if name != "aiter"):
         run.add_argument(f"--{name}", type=Path, metavar="CHECKOUT", help=f"of {sets()[name]['repository']}")
-    for command in (run, page, errors, loads):
+    for command in (run, page, errors, choice, loads):
         command.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help=f"(default: {RESULTS})")
     return parser
 
@@ -67,7 +79,12 @@ def _objects(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     checkouts = {name: path for name in sets() if (path := getattr(options, name)) is not None}
-    rows = choose(rows_of(checkouts), options.family, options.part, options.rows, options.seed)
+    rows = choose(rows_of(checkouts), options.family, options.part)
+    rows = choose(
+        of_problems(rows, options.problems, options.seed, options.most_us, options.kernels),
+        n=options.rows,
+        seed=options.seed,
+    )
     todo = still_to_do(rows, options.results)
     print(f"{len(rows)} rows, {len(rows) - len(todo)} of them done before", flush=True)
     sample = not options.whole
@@ -103,6 +120,9 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if not results:
             raise RowError(f"{options.results}: no results")
+        if options.command == "choice":
+            print(choices(results, options.origami, options.write))
+            return 0
         for statistics in statistics_of(results):
             print(statistics.line())
         if told := trace_line(results):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from cdna.observe.errors import ANY, FILE, ONE_SHAPE, TWO_BOUNDS, Spread, with_interval
 from cdna.results import ModelledTime, ratio_error
 
-from .rows import RowError
+from .rows import RowError, problem
 from .runner import Result
 
 LEAST, LEAST_PAIRS = 30, 20  # that a line is made of
@@ -59,14 +59,9 @@ def pairs(rows: Rows, alike: Callable[[Result, Result], bool]) -> list[tuple[Res
     return found[:: len(found) // MOST_PAIRS + 1]
 
 
-def _problem(row: Result) -> list[str]:
-    """The shape without what a kernel makes of it."""
-    return [pair for pair in row["shape"].split() if not pair.startswith(("split=", "block_m=", "groups_per_cu="))]
-
-
 def one_shape(a: Result, b: Result) -> bool:
     same = a["family"] == b["family"] and a["bound"] == b["bound"] and a["code"] != b["code"]
-    return same and _problem(a) == _problem(b)
+    return same and problem(a["shape"]) == problem(b["shape"])
 
 
 def two_bounds(a: Result, b: Result) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import random
 import tomllib
 from collections.abc import Sequence
@@ -13,6 +14,9 @@ from typing import Any
 
 SETS = Path(__file__).parent / "sets"
 HOLDOUT_SHARE = 3  # one row in so many is kept aside
+OF_A_KERNEL = frozenset(
+    "split block_m groups_per_cu block_n block_k warp_m warp_n warp_k pipeline fused block tile threads vector".split()
+)  # names in a shape that are no part of the problem
 
 
 class RowError(ValueError):
@@ -79,6 +83,29 @@ def read(name: str) -> list[Row]:
     except FileNotFoundError:
         raise RowError(f"no set {name!r}: there are {', '.join(sets())}") from None
     return rows
+
+
+def problem(shape_text: str) -> str:
+    """A shape without what a kernel makes of it: kernels of one problem can be chosen between."""
+    return " ".join(pair for pair in shape_text.split() if pair.partition("=")[0] not in OF_A_KERNEL)
+
+
+def of_problems(rows: Sequence[Row], n: int, seed: int, most_us: float = math.inf, kernels: int = 0) -> list[Row]:
+    """The rows of n problems, drawn at random of those whose slowest published kernel takes most_us at most. kernels:
+    so many of each, the same ones of all problems; a draw, too."""
+
+    def lot(row: Row) -> str:
+        own = set(row.shape_text.split()) - set(problem(row.shape_text).split())
+        return hashlib.sha256(f"{seed}|{row.code}|{sorted(own)}".encode()).hexdigest()
+
+    by: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
+        by.setdefault((row.set, row.card, row.family, problem(row.shape_text)), []).append(row)
+    fit = [mine for mine in by.values() if max(row.us for row in mine) <= most_us]
+    drawn = random.Random(seed).sample(fit, min(n, len(fit))) if n else fit
+    if not kernels:
+        return [row for mine in drawn for row in mine]
+    return sorted((row for mine in drawn for row in sorted(mine, key=lot)[:kernels]), key=lot)  # each compiled once
 
 
 def choose(rows: Sequence[Row], families: Sequence[str] = (), part: str = "", n: int = 0, seed: int = 0) -> list[Row]:
