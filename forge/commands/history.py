@@ -21,7 +21,7 @@ from forge.history.store import Entry, History, HistoryError, sha256
 from forge.judge.plan import BAD_INPUT
 from forge.task.cases import case_text
 from forge.task.problem import ProblemError, find_problem, own_entries
-from forge.task.score import geometric_mean
+from forge.task.score import geometric_mean, rank_score
 
 SHOWN_RUNS = 20
 MOST_PLOTTED = 300
@@ -438,7 +438,7 @@ def beside(kept: History, problem: str, submission: str) -> list[str]:
             labels[entry.times],
             entry.device,
             entry.mode,
-            number(entry.score_us, 6),
+            number(_score_us(kept, entry), 6),
             f"run {entry.id}",
             _cases(kept, entry),
         )
@@ -460,7 +460,7 @@ def _cases_beside(kept: History, entries: list[Entry]) -> list[str]:
             cases = sorted(kept.outside(entry.id).cases, key=lambda case: case.mode)
             found = {case.spec: case.mean_us for case in cases if case.mean_us and not case.secret}
         else:
-            found = kept.document(entry.id).times_us
+            found = _predicted_us(kept.document(entry.id))
         for spec, us in found.items():
             key = frozenset(field.strip() for field in spec.split(";"))  # a report may have another order
             specs[key] = spec
@@ -476,11 +476,26 @@ def _cases_beside(kept: History, entries: list[Entry]) -> list[str]:
     return aligned(rows, frozenset(range(1, len(kinds) + 1)))
 
 
+def _predicted_us(document: Document) -> dict[str, float]:
+    """By the cases' spec lines: measured, or what the leaderboard's clock would show as far as that is known."""
+    on_clock = {case.spec: case.on_clock_us for case in document.cases if case.ran and case.on_clock_us}
+    return document.times_us | on_clock
+
+
+def _score_us(kept: History, entry: Entry) -> float | None:
+    if entry.times != "modelled":
+        return entry.score_us
+    document = kept.document(entry.id)
+    return rank_score(list(_predicted_us(document).values()), document.ranking_by)
+
+
 def _cases(kept: History, entry: Entry) -> str:
     if entry.times == "leaderboard":
         return "the leaderboard's cases"
     document = kept.document(entry.id)
-    return f"{len(document.cases)} cases" + ", not the leaderboard's" * bool(document.not_official)
+    on_clock = document.clock and any(case.on_clock_us for case in document.cases)
+    clock = f", as its {document.clock.name} would show them" if document.clock and on_clock else ""
+    return f"{len(document.cases)} cases{clock}" + ", not the leaderboard's" * bool(document.not_official)
 
 
 def _text_of(path: Path) -> str:

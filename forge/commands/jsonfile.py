@@ -37,6 +37,7 @@ def document_of(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) ->
         published=tuple(results.PublishedScore(score_us=us, **structs.asdict(row)) for row, us in published),
         problem=results.ProblemSaid(problem.name, str(problem.directory), problem.gpus),
         harness=plan.harness.name,
+        clock=plan.clock,
         device=results.DeviceSaid(plan.device.name, plan.device.arch, plan.device.emulated),
         seed=plan.seed,
         timeout_s=plan.limit_s,
@@ -51,7 +52,9 @@ def document_of(plan: EvalPlan, run: Run, exit_code: int, command: list[str]) ->
 def case_of(plan: EvalPlan, case: CaseResult) -> CaseResult:
     floor = next((plan.work_of(spec) for spec in plan.cases if spec.index == case.index), None)
     time = "emulated" if plan.device.emulated else "measured" if case.stats else None
-    return structs.replace(case, time=time, floor=floor)
+    modelled = case.modelled_time(plan.caches) if plan.device.emulated else None
+    seen = plan.clock.sees_us(modelled.us, modelled.low_us, modelled.high_us) if modelled else None
+    return structs.replace(case, time=time, floor=floor, on_clock_us=round(seen[0], 3) if seen else None)
 
 
 def made_with(plan: EvalPlan, run: Run) -> results.MadeWith:

@@ -9,6 +9,7 @@ from forge.console import harmless
 from forge.device.report import Caches, CaseReport, ModelledTime
 from forge.judge.plan import EvalPlan
 from forge.judge.results import Accuracy, CaseResult, Status
+from forge.task.harness import Clock
 
 NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")  # that differ from case to case
 MESSAGE_LINES = 4  # of what an official check says: some print whole tensors
@@ -24,8 +25,11 @@ def modelled_text(time: ModelledTime | None) -> str:
     lines are not, or the interval may not hold."""
     if time is None:
         return ""
-    marks = LACKING * bool(time.unrecorded) + MARK * bool(time.torch_us) + UNSURE * bool(time.unsure)
-    return f"{marks}{time.us:.4g}" + f" ({time.interval})" * bool(time.interval)
+    return f"{_marks(time)}{time.us:.4g}" + f" ({time.interval})" * bool(time.interval)
+
+
+def _marks(time: ModelledTime) -> str:
+    return LACKING * bool(time.unrecorded) + MARK * bool(time.torch_us) + UNSURE * bool(time.unsure)
 
 
 def time_texts(time: ModelledTime | None) -> list[str]:
@@ -50,18 +54,24 @@ BACK_TO_BACK_TEXT = "b2b us: mean per call of 20 back-to-back calls (GPU events,
 HOST_TEXT = "host us: how long one of these calls keeps its thread until it returns (mean, slowest rank)"
 
 
-def _clock(plan: EvalPlan) -> str:
-    if plan.grouped:
-        return "rank 0's host clock from barrier to barrier, the input's copy included"
-    return (
-        "events around one call" if plan.harness.clock == "events" else "host clock around one call and its synchronize"
-    )
+def on_clock_text(time: ModelledTime, clock: Clock) -> str:
+    """A case's modelled time on the harness's clock, with the marks of that time; "" where nobody knows."""
+    seen = clock.sees_us(time.us, time.low_us, time.high_us)
+    return f"{_marks(time)}{seen[0]:.4g}" if seen else ""
+
+
+def ends(low_us: float, high_us: float) -> str:
+    return f"{low_us:.3g}..{high_us:.3g}" if high_us else f"{low_us:.3g}.."
 
 
 def modelled_means(plan: EvalPlan) -> str:
+    clock = plan.clock
+    more = "what that adds nobody published"
+    if clock.adds_us is not None:
+        more = f"that adds {clock.adds_us:g} us ({clock.adds_low_us:g}..{clock.adds_high_us:g}; {clock.source})"
     return (
         f"modelled us: what Triton and HIP kernels executed, over the card's rates, caches {plan.caches}, as a "
-        f"profiler's clock sees a call alone; the leaderboard's own ({_clock(plan)}) has more; ~: with torch's own "
+        f"profiler's clock sees a call alone; the harness's own is {clock.text}: {more}; ~: with torch's own "
         "operations, at what they cannot be below; (from..to): where nine of ten published times lie; no "
         "measurement and no score (docs/time-model.md)"
     )
@@ -71,7 +81,7 @@ def clock_text(plan: EvalPlan) -> str:
     """What the harness's clock is."""
     harness = plan.harness
     caches = "caches flushed before" if harness.l2_flush_bytes else "caches warm"
-    return f"us: harness {harness.name}'s clock: {_clock(plan)}, {caches}, mean"
+    return f"us: harness {harness.name}'s clock: {plan.clock.text}, {caches}, mean"
 
 
 def details(result: CaseResult) -> list[str]:

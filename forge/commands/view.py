@@ -18,7 +18,7 @@ from forge.judge.plan import EvalPlan
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.verdict import CHECKED, SMALL_INSTRUCTIONS
 from forge.task.cases import CaseSpec, case_text
-from forge.task.score import Work, published_scores, rank_score
+from forge.task.score import Work, published_scores, rank_score, score_on
 
 STYLES = {
     Status.PASS: "green",
@@ -178,7 +178,9 @@ class View:
         if self.timed:
             again = [("b2b us", 9), ("host us", 8)] * self.back_to_back
             return [("us", 10), ("+- us", 8), *again, ("TFLOP/s", 8), ("GB/s", 8), ("of light", 8)]
-        model = [("modelled us", 20), ("bound", 22), ("of light", 8)] * self.modelled
+        clock = self.plan.clock
+        seen = [(f"{clock.name} us", 13)] * (clock.adds_us is not None)
+        model = [("modelled us", 20), *seen, ("bound", 22), ("of light", 8)] * self.modelled
         return [("time", 9), ("launches", 8), ("wave instr.", 13), *model] if self.plan.device.emulated else []
 
     def _time_values(self, result: CaseResult) -> list[str]:
@@ -188,7 +190,9 @@ class View:
             executed = [f"{report.total(counter):,}" for counter in ("launches", "wave_instructions")]
             executed = ["", ""] if report.empty else executed
             time = result.modelled_time(self.plan.caches) if self.modelled else None
-            model = [texts.modelled_text(time), time.bound, self._of_light(result, time.us)] if time else [""] * 3
+            seen = [texts.on_clock_text(time, self.plan.clock) if time else ""] * (self.plan.clock.adds_us is not None)
+            bound = [time.bound, self._of_light(result, time.us)] if time else ["", ""]
+            model = [texts.modelled_text(time), *seen, *bound] if self.modelled else []
             return [shown, *executed, *model] if self.plan.device.emulated else []
         if result.stats is None:
             return [""] * len(self._time_columns())
@@ -216,6 +220,9 @@ class View:
             return []
         how = "geometric mean" if problem.ranking_by == "geom" else problem.ranking_by
         text = f"modelled, {how} of {len(run.cases)} cases: {rank_score(modelled_us, problem.ranking_by):.3f} us"
+        ends = [(time.us, time.low_us, time.high_us) for time in times if time]
+        if seen := score_on(self.plan.clock, ends, problem.ranking_by):
+            text += f"; on the harness's clock ({self.plan.clock.name}) {seen[0]:.3f} us ({texts.ends(*seen[1:])})"
         lights = [work.light_us for case in run.cases if (work := self.work[case.index]) and work.light_us]
         if len(lights) == len(run.cases):
             text += f"; at the speed of light {rank_score(lights, problem.ranking_by):.3f} us"

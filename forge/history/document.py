@@ -14,7 +14,7 @@ from forge.device.base import Fingerprint
 from forge.device.report import ModelledTime
 from forge.judge.compilers import Compilers
 from forge.judge.results import CaseResult, Verdict
-from forge.task.harness import HARNESSES
+from forge.task.harness import HARNESSES, Clock
 from forge.task.problem import Published
 
 SCHEMA = 2
@@ -92,6 +92,7 @@ class Document(Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     error: str | None = None  # what ended the command before its time
     score_us: Annotated[float, Meta(gt=0)] | None = None  # the leaderboard's number, of what passed and was measured
+    clock: Clock | None = None  # the harness's, around a timed call
     ranking_by: Ranking = "geom"
     published: tuple[PublishedScore, ...] = ()
     seed: int | None = None

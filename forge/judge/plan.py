@@ -20,7 +20,7 @@ from forge.task.cases import (
     product_of_numbers,
     spec_of,
 )
-from forge.task.harness import Harness, HarnessError, default_harness, harness_named, harness_of_eval
+from forge.task.harness import CLOCKS, Clock, Harness, HarnessError, default_harness, harness_named, harness_of_eval
 from forge.task.problem import ROOT, Case, Problem, ProblemError
 from forge.task.score import FloorError, Work, work_of
 
@@ -73,6 +73,11 @@ class EvalPlan:
     @property
     def grouped(self) -> bool:
         return any(self.ranks_of(case) is not None for case in self.cases)
+
+    @property
+    def clock(self) -> Clock:
+        """Around a timed call."""
+        return CLOCKS["ranks" if self.grouped else self.harness.clock]
 
     @property
     def most_ranks(self) -> int:

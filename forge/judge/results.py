@@ -135,6 +135,7 @@ class CaseResult(Struct):
     fresh_ratio: float | None = None  # timed calls on other data, over those on the same data
     official: bool | None = None  # where an official evaluator would say otherwise: its verdict
     time: Literal["measured", "emulated"] | None = None
+    on_clock_us: float | None = None  # the modelled time as the harness's clock sees it; None where nobody knows
     floor: Work | None = None  # FLOPs, bytes and the time at the card's peaks; None where the problem states none
 
     @property

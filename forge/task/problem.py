@@ -121,10 +121,11 @@ class Precision(Struct, frozen=True):
 
 
 class Published(Struct, frozen=True):
-    """Times somebody published, one per benchmark case, None where that case has none."""
+    """Times somebody published, one per benchmark case, None where that case has none; or the score of all alone."""
 
     by: str
-    us: tuple[Above0 | None, ...]
+    us: tuple[Above0 | None, ...] = ()
+    all_us: Above0 | None = None
     source: str = ""
     clock: str = ""
 
@@ -292,7 +293,7 @@ def _files(task: _Reader, directory: Path) -> tuple[TaskFile, ...]:
 def _published(task: _Reader, benchmarks: int) -> tuple[Published, ...]:
     rows = [(reader, reader.whole(Published)) for reader in task.readers("published", [])]
     for reader, row in rows:
-        if len(row.us) != benchmarks:
+        if len(row.us) != (0 if row.all_us else benchmarks):
             raise reader.error(f"'us' has {len(row.us)} times for {benchmarks} benchmarks (null for none)")
     return tuple(row for _, row in rows)
 

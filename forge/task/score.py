@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forge.task.cases import spec_of
+from forge.task.harness import Clock
 from forge.task.problem import Case, Floors, Problem, Published
 
 
@@ -178,13 +179,23 @@ def rank_score(means: Sequence[float], ranking_by: str) -> float:
     return means[-1] if ranking_by == "last" else sum(means) / len(means)
 
 
+def score_on(clock: Clock, times: Sequence[tuple[float, float, float]], ranking_by: str) -> tuple[float, ...] | None:
+    """The score of kernels' times (us, from, to) as that clock sees them, with its own ends (0: nobody knows)."""
+    seen = [on for us, low_us, high_us in times if (on := clock.sees_us(us, low_us, high_us))]
+    if not seen or len(seen) < len(times):
+        return None
+    return tuple(rank_score(ends, ranking_by) if all(ends) else 0.0 for ends in zip(*seen))
+
+
 def published_scores(problem: Problem, cases: Sequence[tuple[int, str]]) -> list[tuple[Published, float]]:
     """What others' published times would score over these cases (index, spec line), in us; those who published all."""
     specs = [spec_of(case) for case in problem.benchmarks]
     found = []
     for row in problem.published:
-        times = [row.us[index] for index, spec in cases if index < len(specs) and specs[index] == spec]
+        times = [row.us[index] for index, spec in cases if row.us and index < len(specs) and specs[index] == spec]
         known = [us for us in times if us is not None]
         if known and len(known) == len(cases):
             found.append((row, rank_score(known, problem.ranking_by)))
+        elif row.all_us is not None and [spec for _, spec in cases] == specs:
+            found.append((row, row.all_us))
     return found

@@ -13,7 +13,7 @@ import pytest
 from forge.commands.eval import main
 from forge.commands.planning import eval_parser, make_plan
 from forge.history.document import ResultError, read_result
-from forge.task.cases import CaseError, given_case
+from forge.task.cases import CaseError, given_case, spec_of
 from forge.task.problem import ProblemError, find_problem, load_sets
 from forge.task.score import published_scores
 from tests.support.evaltools import REFERENCE, RIGHT, ROOT, TASK, judge, run_command, statuses, write_problem
@@ -336,7 +336,8 @@ def test_the_json_file_is_json(folder: Path) -> None:
 def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
     write_problem(
         folder / "problem",
-        TASK + "published:\n  - {by: a, source: s, clock: c, us: [2, null, 8]}\n  - {by: b, us: [1, 2, 3]}\n",
+        TASK + "published:\n  - {by: a, source: s, clock: c, us: [2, null, 8]}\n  - {by: b, us: [1, 2, 3]}\n"
+        "  - {by: whole, all_us: 2.5}\n",
     )
     args = eval_parser().parse_args(
         ["benchmark", str(folder / "problem"), "--submission", str(folder / "submission.py"), "--cases", "0,2"]
@@ -347,6 +348,8 @@ def test_published_times_are_scored_over_the_same_cases(folder: Path) -> None:
     assert scores == pytest.approx({"a": 4.0, "b": 3**0.5})
     cases.append((1, "n: 5; seed: 2"))
     assert [row.by for row, _ in published_scores(plan.problem, cases)] == ["b"]  # a published nothing for case 1
+    every = [(index, spec_of(case)) for index, case in enumerate(plan.problem.benchmarks)]
+    assert {row.by: us for row, us in published_scores(plan.problem, every)}["whole"] == 2.5
 
 
 def test_a_compact_verdict_is_short_and_says_what_to_do_next(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from forge.commands.torch_profile import torch_lines
 from forge.device.report import Kind, ModelledTime, TimesUs, TorchOperation
 from forge.device.roofline import Roofline
 from forge.judge.operations import watch
+from forge.task.harness import CLOCKS
+from forge.task.score import score_on
 from tests.forge.test_eval_hip import RAW
 from tests.support.evaltools import RIGHT, judge, run_command, write_problem
 from tests.support.fake_plan import reported
@@ -60,12 +62,20 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict]:
 def test_benchmark_shows_a_labelled_column_and_no_score(benchmark: tuple[str, dict]) -> None:
     lines = benchmark[0].splitlines()
     head = next(line for line in lines if line.startswith("status"))
-    assert "modelled us" in head and "bound" in head and " us " not in head.replace("modelled us", "")
+    assert "modelled us" in head and "bound" in head and " us " not in re.sub("modelled us|event pair us", "", head)
     time = benchmark[1]["cases"][0]["report"]["modelled"]["cold"]  # this problem's harness flushes the cache
     case = next(line for line in lines if line.startswith("pass"))
     assert (
         f"{time['us']:.4g} ({time['low_us']:.3g}..{time['high_us']:.3g}) " in case and case.split()[-3] == time["bound"]
     )
+    adds = CLOCKS["events"]
+    assert benchmark[1]["clock"]["name"] == "event pair" and adds.adds_us == benchmark[1]["clock"]["adds_us"]
+    assert benchmark[1]["cases"][0]["on_clock_us"] == pytest.approx(time["us"] + adds.adds_us, abs=0.002)
+    assert case.split()[-4] == f"?{time['us'] + adds.adds_us:.4g}"
+    times = [one["report"]["modelled"]["cold"] for one in benchmark[1]["cases"]]
+    seen = score_on(adds, [(t["us"], t["low_us"], t["high_us"]) for t in times], benchmark[1]["ranking_by"])
+    said = re.search(r"harness's clock \(event pair\) (\S+) us \((.*?)\.\.(.*?)\)", benchmark[0])
+    assert said is not None and [float(us) for us in said.groups()] == pytest.approx(seen, rel=0.005)
     assert "score: none" in benchmark[0] and "no measurement and no score" in benchmark[0] and "~" not in case
     assert benchmark[1]["score_us"] is None and benchmark[1]["cases"][0]["stats_ns"] is None
 

@@ -695,6 +695,8 @@ def test_cases_predicted_and_measured_there_stand_beside_each_other(
 ) -> None:
     predicted = document("amd-fp8-mm", not_official="")
     predicted["cases"][0]["spec"] = "m: 64; n: 64; k: 128; seed: 1"  # another order than the report's
+    predicted["cases"][0]["on_clock_us"] = 13.3
+    predicted["clock"] = {"name": "host clock", "text": "", "adds_us": 9.3}
     keep(kept, predicted, CODE)
     Path("mine.py").write_bytes(CODE)
     Path("there.txt").write_text(REPORTED, encoding="utf-16")  # as PowerShell redirects
@@ -702,8 +704,9 @@ def test_cases_predicted_and_measured_there_stand_beside_each_other(
     for _ in range(2):  # the same again stays one run
         assert run("import", "there.txt", "amd-fp8-mm", "--submission", "mine.py") == 0
     said = capsys.readouterr().out
-    assert re.search(r"k=128 m=64 n=64 seed=1 +4 +4$", said, re.MULTILINE), said
+    assert re.search(r"k=128 m=64 n=64 seed=1 +13\.3 +4$", said, re.MULTILINE), said
     assert re.search(r"k=7168 m=64 n=1536 seed=2 +- +64$", said, re.MULTILINE), said
+    assert "1 cases, as its host clock would show them" in said
     assert "there: GPU AMD Instinct MI300X, Torch 2.10.0+rocm7.1, Runtime ROCm" in said
     assert [entry.times for entry in kept.entries()] == ["modelled", "leaderboard"]
     assert run("history", "2") == 0

@@ -6,7 +6,7 @@ import pytest
 
 from forge.device.cards import peaks_of
 from forge.task.problem import Problem, find_problem, load_sets
-from forge.task.score import work_of
+from forge.task.score import rank_score, work_of
 
 STEMS = [entry.stem for group in load_sets() for entry in group.problems]
 
@@ -22,8 +22,11 @@ def test_every_case_has_a_floor_and_nobody_published_less(stem: str) -> None:
     problem = find_problem(stem)
     for case in problem.tests + problem.smoke + problem.benchmarks:
         assert light_us(problem, case) > 0
-    for case, *published in zip(problem.benchmarks, *(row.us for row in problem.published)):
-        floor_us = light_us(problem, case)
+    floors_us = [light_us(problem, case) for case in problem.benchmarks]
+    scores = [row.all_us for row in problem.published if row.all_us]
+    assert not scores or rank_score(floors_us, problem.ranking_by) < min(scores)
+    rows = [row.us for row in problem.published if row.us]
+    for case, floor_us, *published in zip(problem.benchmarks, floors_us, *rows):
         assert all(us is None or us > floor_us for us in published), f"{case}: {published}, {floor_us=}"
 
 
