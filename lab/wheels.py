@@ -1,11 +1,12 @@
-"""The wheels and source distributions of a release, with engines for two levels of x86-64 inside.
+"""The wheels and source distributions of a release, with engines for x86-64 and AArch64 inside.
 
     python -m lab.wheels [-o dist] [--commit HEAD] [--tag]
 
 Made of what git has of a commit, in a folder of its own, with ziglang: the same commit gives the same bytes, wherever
-and whenever. The wheel of cdna is for Linux with glibc 2.28 or later; on a CPU without AVX2, or another machine than
-x86-64, an engine is built as from the source distribution. Both wheels are tried in an environment of their own, which
-sees this one's packages. --tag: the commit is tagged with its version, which CHANGELOG.md has to have.
+and whenever. cdna has a wheel for each machine, for Linux with glibc 2.28 or later; on a CPU below the levels of
+cdna/engine/build.py an engine is built as from the source distribution. This machine's wheels are tried in an
+environment of their own, which sees this one's packages. --tag: the commit is tagged with its version, which
+CHANGELOG.md has to have.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import gzip
 import hashlib
 import io
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -23,13 +25,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from cdna.engine.build import LEVELS
+
 ROOT = Path(__file__).resolve().parents[1]
-PLATFORM = "manylinux_2_28_x86_64"
+PLATFORM = "manylinux_2_28_"
 ENGINES = """
-from pathlib import Path
+import shutil, sys
 from cdna.engine.build import LEVELS, PREBUILT, prebuild
+shutil.rmtree(PREBUILT, ignore_errors=True)
+shutil.rmtree("cdna/build", ignore_errors=True)  # else the wheel has what was copied there for another machine's
 PREBUILT.mkdir()
-for level in LEVELS:
+for level in LEVELS[sys.argv[1]]:
     print(f"engine for {level}: {prebuild(level, PREBUILT).stat().st_size} bytes", flush=True)
 """
 BUILD = """
@@ -127,20 +133,22 @@ def main(argv: Sequence[str]) -> int:
             archive.extractall(tree, filter="data")
         (tree / "cdna" / "COMMIT").write_text(output_of("git", "rev-parse", options.commit).decode()[:10] + "\n")
         made = Path(name) / "made"
-        for project, platform in ((tree / "cdna", PLATFORM), (tree, "")):
+        for project in (tree / "cdna", tree):
             set_times(tree, epoch)
             run(project, SDIST, str(made), epoch=epoch)
-            if platform:
-                run(tree, ENGINES, epoch=epoch, quiet=False)
-                set_times(tree, epoch)
-            run(project, BUILD, str(made), platform, epoch=epoch)
+            for machine in LEVELS if project != tree else [""]:
+                if machine:
+                    run(tree, ENGINES, machine, epoch=epoch, quiet=False)
+                    set_times(tree, epoch)
+                run(project, BUILD, str(made), machine and PLATFORM + machine, epoch=epoch)
         for archive_path in made.glob("*.tar.gz"):
             set_archive_times(archive_path, epoch)
         for file in sorted(made.iterdir()):
             data = file.read_bytes()
             (output / file.name).write_bytes(data)
             print(f"{hashlib.sha256(data).hexdigest()}  {file.name}  {len(data) / 1e6:.1f} MB", flush=True)
-        try_wheels(Path(name), sorted(made.glob("*.whl")))
+        here = ("*-any.whl", f"*{platform.machine()}.whl")
+        try_wheels(Path(name), [wheel for kind in here for wheel in sorted(made.glob(kind))])
         if options.tag:
             tag(tree, options.commit)
     return 0

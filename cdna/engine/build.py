@@ -1,10 +1,11 @@
-"""The engine (engine/*.cpp): a wheel's, made for this CPU's level of x86-64, or built once per machine.
+"""The engine (engine/*.cpp): a wheel's, made for this CPU's level, or built once per machine.
 
 A compiler that pip brings or the machine has builds it: $CDNA_CXX, ziglang (pip), clang++ on PATH, in this order. The
 result is cached under $CDNA_CACHE_DIR (default ~/.cache/cdna) by a hash of the sources, the compiler and the CPU's
 features. $CDNA_CXX has it built where a wheel brings one, too.
 """
 
+import ctypes
 import fcntl
 import functools
 import hashlib
@@ -28,12 +29,17 @@ from .cached_files import whole_elf
 ENGINE_DIR = abi.HEADERS
 PREBUILT = Path(__file__).parent / "prebuilt"  # a wheel's engines: LEVEL-HASH.so, of sources with that hash
 GLIBC = "2.28"  # which they run with, or a later one: manylinux_2_28's
-# The levels of x86-64 that they are made for, best first: what Linux calls the features of one beyond the level below
-# (x86-64 psABI, 3.1.1).
+# The levels that they are made for, of each machine, best first: what Linux calls the features of one beyond the level
+# below (x86-64 psABI, 3.1.1; Armv8.2-A with half precision and dot products, as Neoverse N1 has them).
 LEVELS = {
-    "x86_64_v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
-    "x86_64_v3": "avx2 bmi1 bmi2 f16c fma abm movbe",
+    "x86_64": {
+        "x86_64_v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+        "x86_64_v3": "avx2 bmi1 bmi2 f16c fma abm movbe",
+    },
+    "aarch64": {"neoverse_n1": "atomics fphp asimdhp asimddp"},
 }
+# Bits of getauxval(AT_HWCAP) on AArch64 (Linux, arm64 ELF hwcaps).
+AT_HWCAP, AT_HWCAP2, HWCAP = 16, 26, {"atomics": 8, "fphp": 9, "asimdhp": 10, "asimddp": 20}
 FLAGS = [
     "-std=c++17",
     "-O3",
@@ -97,11 +103,13 @@ def find_compiler() -> tuple[list[str], list[str]]:
 
 
 def levels_here() -> list[str]:
-    """Of LEVELS those that this CPU has, best first."""
-    has = set(_cpu_features().split())
-    if platform.machine() != "x86_64" or not has.issuperset(LEVELS["x86_64_v3"].split()):
-        return []
-    return [level for level, features in LEVELS.items() if has.issuperset(features.split())]
+    """Of this machine's LEVELS those that this CPU has, with all below, best first."""
+    has, found = set(_cpu_features().split()), list[str]()
+    for level, features in reversed(LEVELS.get(platform.machine(), {}).items()):
+        if not has.issuperset(features.split()):
+            break
+        found.insert(0, level)
+    return found
 
 
 def cpu_flags(compile_command: list[str]) -> list[str]:
@@ -117,11 +125,16 @@ def cpu_flags(compile_command: list[str]) -> list[str]:
 
 
 def _cpu_features() -> str:
+    if platform.machine() == "aarch64":  # as the CPU that a program sees has it, be that emulated
+        getauxval = ctypes.CDLL(None).getauxval
+        getauxval.restype = ctypes.c_ulong
+        bits, more = getauxval(AT_HWCAP), getauxval(AT_HWCAP2)
+        return " ".join([*(name for name, bit in HWCAP.items() if bits >> bit & 1), f"{bits:x}", f"{more:x}"])
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+    return next((line for line in lines if line.startswith("flags")), platform.machine())
 
 
 def _hash(paths: list[Path], *parts: str) -> str:
@@ -212,7 +225,8 @@ def prebuild(level: str, folder: Path) -> Path:
     """A wheel's engine for one of LEVELS, built with ziglang: from the same sources the same bytes, wherever."""
     if (zig := zig_binary()) is None:
         raise ToolchainError("a wheel's engines are built with ziglang: `pip install ziglang`")
-    compiler = [zig, "c++", "-target", f"x86_64-linux-gnu.{GLIBC}", f"-mcpu={level}", "-nostdinc++", *FLAGS, "-g0"]
+    machine = next(machine for machine, levels in LEVELS.items() if level in levels)
+    compiler = [zig, "c++", "-target", f"{machine}-linux-gnu.{GLIBC}", f"-mcpu={level}", "-nostdinc++", *FLAGS, "-g0"]
     output = folder / prebuilt_name(level)
     (scratch := folder / f"{level}.objects").mkdir(parents=True)
     includes = [f"-I{ENGINE_DIR}", f"-I{generated_headers()}"]

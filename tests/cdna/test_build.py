@@ -65,17 +65,25 @@ def test_a_compiler_that_always_crashes_is_named(own_cache: Path, monkeypatch: p
 
 V3 = "avx2 bmi1 bmi2 f16c fma abm movbe"
 V4 = f"{V3} avx512f avx512bw avx512cd avx512dq avx512vl"
+ARM = "fp asimd atomics fphp asimdhp asimddp"
 
 
 @pytest.mark.parametrize(
     "flags, machine, taken",
-    [(V4, "x86_64", "x86_64_v4"), (V3, "x86_64", "x86_64_v3"), ("avx", "x86_64", None), (V4, "aarch64", None)],
+    [
+        (V4, "x86_64", "x86_64_v4"),
+        (V3, "x86_64", "x86_64_v3"),
+        ("avx", "x86_64", None),
+        (V4, "aarch64", None),
+        (ARM, "aarch64", "neoverse_n1"),
+        (ARM, "riscv64", None),
+    ],
 )
 def test_a_wheels_engine_is_the_best_that_the_cpu_can_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, machine: str, taken: str | None
 ) -> None:
     """And no compiler is looked for; where there is none that it can run, one is."""
-    for level in build.LEVELS:
+    for level in (level for levels in build.LEVELS.values() for level in levels):
         (tmp_path / build.prebuilt_name(level)).touch()
     monkeypatch.setattr(build, "PREBUILT", tmp_path)
     monkeypatch.setattr(build, "_cpu_features", lambda: f"flags : fpu {flags}")

@@ -3,8 +3,10 @@
 Every case runs edge and random values, with all lanes on and with some off.
 """
 
+import math
 import random
 from collections import Counter
+from fractions import Fraction
 
 import pytest
 
@@ -232,6 +234,25 @@ def test_division_sequence_rounds_correctly(fmt: str) -> None:
             want = encode(div(decode(n[i], fmt), decode(d[i], fmt)), fmt)
             got = sum(state.v[4 + k][i] << 32 * k for k in range(dwords(fmt)))
             assert same(got, want, fmt), f"{n[i]:#x} / {d[i]:#x} = {got:#x}, wanted {want:#x}"
+
+
+def test_a_scaled_back_quotient_is_rounded_once() -> None:
+    """v_div_fmas_f64 to denormals, where S2 lies half-way between two of them: S0 * S1 decides."""
+    rng = random.Random(2)
+    c = [rng.choice((1, -1)) * (2 * rng.getrandbits(rng.randint(1, 51)) + 1) * 2.0**-947 for _ in range(WAVE)]
+    a = [rng.choice((1, -1, 0)) * rng.random() * 2.0 ** rng.choice((-10, -300, -1000)) for _ in range(WAVE)]
+    b = [rng.random() * 2.0 ** rng.choice((-1000, -1010, -1022)) for _ in range(WAVE)]
+    values = {0: a, 2: b, 4: c}
+    registers = {
+        first + half: [encode(x, "f64") >> 32 * half & 0xFFFFFFFF for x in numbers]
+        for first, numbers in values.items()
+        for half in range(2)
+    }
+    code = "s_mov_b64 vcc, -1; v_div_fmas_f64 v[6:7], v[0:1], v[2:3], v[4:5]"
+    state = run("gfx942", code.replace("; ", "\n"), registers)
+    for i in range(WAVE):
+        exact = (Fraction(a[i]) * Fraction(b[i]) + Fraction(c[i])) * 2 ** (1074 - 128)
+        assert decode(state.v[6][i] | state.v[7][i] << 32, "f64") == math.ldexp(round(exact), -1074), i
 
 
 def test_div_fixup_f16() -> None:

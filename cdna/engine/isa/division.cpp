@@ -1,12 +1,13 @@
 // The division helpers: v_div_scale, v_div_fmas, v_div_fixup. LLVM's division sequence of scale, rcp, Newton
 // steps, fmas and fixup gives correctly rounded quotients with them.
 #include "cores.h"
+#include "host.h"
 #include "minmax.h"
 
 struct F32 {
   typedef float Float;
   typedef u32 Bits;
-  static constexpr Float LEAST_NORMAL = 0x1p-126f;
+  static constexpr Float UP = 0x1p64f, DOWN = 0x1p-62f;
   static constexpr int MANTISSA = 23, EXPONENT_MAX = 255, FAR_APART = 96, SCALE = 64, TINY = 23;
   static constexpr int HUGE_DENOMINATOR = 253, UNDERFLOW = -150, REGISTERS = 1;
   static Bits load(const u32* p, int i) { return p[i]; }
@@ -14,9 +15,8 @@ struct F32 {
 };
 struct F64 {
   typedef double Float;
-  typedef long double Wide;
   typedef u64 Bits;
-  static constexpr Float LEAST_NORMAL = 0x1p-1022;
+  static constexpr Float UP = 0x1p512, DOWN = 0x1p-510;
   static constexpr int MANTISSA = 52, EXPONENT_MAX = 2047, FAR_APART = 768, SCALE = 128, TINY = 53;
   static constexpr int HUGE_DENOMINATOR = 2045, UNDERFLOW = -1075, REGISTERS = 2;
   static Bits load(const u32* p, int i) { return pair(p, i); }
@@ -38,15 +38,10 @@ template <class T> static inline typename T::Bits scaled(typename T::Bits x, int
   return pattern<T>(value<T>(x) * factor);
 }
 
-// Is the quotient of two finite non-zero numbers below the smallest normal one?
+// Is the quotient of two finite non-zero numbers below the smallest normal one, 2^-126 or 2^-1022? Both scalings are exact
+// where they decide, and a product that is too large is above every quotient.
 template <class T> static inline bool quotient_is_denormal(typename T::Bits n, typename T::Bits d) {
-  typedef typename T::Wide Wide;  // holds the product exactly
-  return (Wide)value<T>(magnitude<T>(n)) < (Wide)value<T>(magnitude<T>(d)) * (Wide)T::LEAST_NORMAL;
-}
-
-// In f32 as well: both scalings are exact where they decide, and a product that is too large is above every quotient.
-template <> inline bool quotient_is_denormal<F32>(u32 n, u32 d) {
-  return value<F32>(magnitude<F32>(n)) * 0x1p64f < value<F32>(magnitude<F32>(d)) * 0x1p-62f;
+  return value<T>(magnitude<T>(n)) * T::UP < value<T>(magnitude<T>(d)) * T::DOWN;
 }
 
 // Pre-scaling (CDNA3 ISA, V_DIV_SCALE_F32): S0 is the denominator S1 or the numerator S2, scaled so that no
@@ -86,17 +81,22 @@ static inline u32 scaled_fma(u32 a, u32 b, u32 c) {
   return bits((float)(exponent<F32>(c) > 127 ? r * 0x1p64 : r * 0x1p-64));
 }
 static inline u64 scaled_fma(u64 x, u64 y, u64 z) {
-  double a = as_f64(x), b = as_f64(y), c = as_f64(z);
-  long double p = (long double)(a * b), tail = __builtin_fma(a, b, -(a * b)), s = p + c;
-  long double t = s - p, error = ((p - (s - t)) + ((long double)c - t)) + tail;
-  u64 m;
-  memcpy(&m, &s, 8);  // the mantissa of an x87 number; rounded to odd, it leaves the last rounding exact
-  if (error != 0 && s - s == 0) {
-    bool toward_zero = (error < 0) == (s > 0);
-    m = toward_zero ? (m - 1) | 1 : m | 1;
-    memcpy(&s, &m, 8);
+  const u32 mode = float_mode();
+  set_float_mode(USUAL_FLOAT_MODE);
+  const double a = as_f64(x), b = as_f64(y), c = as_f64(z), r = __builtin_fma(a, b, c);
+  const bool up = exponent<F64>(z) > 1023;
+  double scaled = r * (up ? 0x1p128 : 0x1p-128);
+  // Where it becomes denormal it is rounded again, which is wrong where r lies half-way between two of those and the sum
+  // that r was rounded from does not.
+  const double halves = r * 0x1p947, whole = __builtin_fabs(halves) < 0x1p53 ? (double)(i64)halves : 0;
+  if (!up && whole == halves && ((i64)whole & 1)) {
+    const double u = c - r, t = u - c, v = (c - (u - t)) + (-r - t);  // c - r is u + v
+    double rest = __builtin_fma(a, b, u) + v;                         // of the sum, beyond r
+    if (rest == 0 && u == 0 && a != 0 && b != 0) rest = (a < 0) == (b < 0) ? 1 : -1;
+    if (rest != 0) scaled = (whole + (rest > 0 ? 1 : -1)) * 0x1p-537 * 0x1p-538;
   }
-  return bits((double)(exponent<F64>(z) > 1023 ? s * 0x1p128L : s * 0x1p-128L));
+  set_float_mode(mode);
+  return bits(scaled);
 }
 template <class T> static void div_fmas(Wave& w, const Inst& in) {
   alignas(64) u32 ta[2 * WAVE], tb[2 * WAVE], tc[2 * WAVE], t[2 * WAVE];

@@ -2,7 +2,9 @@
 // in one place for all vector instructions.
 #include "core.h"
 #ifdef __AVX512F__
+#ifdef __AVX512F__
 #include <immintrin.h>
+#endif
 #endif
 
 // Source lane of each lane under a DPP control, or -1 where the pattern leaves the row or is undefined.

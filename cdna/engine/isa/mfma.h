@@ -8,8 +8,8 @@
 //          N = 4 (16 blocks): block l/4, row r, column l % 4. Blocks of N = 16, 32 follow one another.
 // EXEC has no effect on any of them.
 #pragma once
-#include <xmmintrin.h>
 #include <stdlib.h>
+#include "host.h"
 #include "low_precision.h"
 
 typedef float f32x16 __attribute__((ext_vector_type(16)));
@@ -17,14 +17,15 @@ typedef float f32x16 __attribute__((ext_vector_type(16)));
 // Matrix instructions round to nearest even and keep denormal results whatever MODE says.
 struct MatrixMode {
   u32 saved = 0;
+  bool changed = false;
   explicit MatrixMode(const Wave& w) {
     if (__builtin_expect((w.mode & 0x33) != 0x30, 0)) {
-      saved = _mm_getcsr();
-      _mm_setcsr(0x1f80);
+      saved = float_mode(), changed = true;
+      set_float_mode(USUAL_FLOAT_MODE);
     }
   }
   ~MatrixMode() {
-    if (__builtin_expect(saved, 0)) _mm_setcsr(saved);
+    if (__builtin_expect(changed, 0)) set_float_mode(saved);
   }
 };
 

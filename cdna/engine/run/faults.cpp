@@ -1,6 +1,7 @@
 // What ends a wave before its time: faults of its own, and the host's where it accesses memory that is not there.
 #include "thread.h"
 #include "checks/check.h"
+#include "isa/host.h"
 #include "launch.h"
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ void runs_waves_of(Thread* t) { current_thread = t; }
 void memory_fault(Wave& w, u64 address) {
   EACH_LANE(w, i) {
     u64 a = w.address[i];
-    bool unmappable = a + (1ull << 47) >= 1ull << 48;
+    bool unmappable = a >> ADDRESS_BITS && ~a >> ADDRESS_BITS;
     if (address - a >= 16 && !(address == 0 && unmappable)) continue;
     fault(w, "memory access fault at address 0x%llx, lane %d", (unsigned long long)(unmappable ? a : address), i);
     return;

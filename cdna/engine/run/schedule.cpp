@@ -4,9 +4,9 @@
 // it leaves its core to others: what they wait for may come from another process (device_clock.cpp).
 #include "checks/check.h"
 #include "checks/stores_in_flight.h"
+#include "isa/host.h"
 #include "thread.h"
 #include <stdlib.h>
-#include <xmmintrin.h>
 
 // The first turn of a wave behind a barrier. Waves leave one together: what all of them read at once behind it, AITER's int8
 // products overwrite a few instructions later with no barrier in between, and on a card the reads are first.
@@ -203,7 +203,7 @@ void* run_groups(void* thread) {
   groups.live = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   groups.spare = (Workgroup**)calloc(t.max_live, sizeof(Workgroup*));
   t.live->groups = groups.live;
-  const u32 saved_csr = _mm_getcsr();
+  const u32 saved_float_mode = float_mode();
   apply_mode(t.kernel->mode);
   runs_waves_of(&t);
   clock_thread_starts();
@@ -222,7 +222,7 @@ void* run_groups(void* thread) {
     check_thread_done(checks);
   }
   runs_waves_of(nullptr);
-  _mm_setcsr(saved_csr);
+  set_float_mode(saved_float_mode);
   applied_mode = ~0u;
   for (u32 i = 0; i < groups.n_live; i++) free_group(groups.live[i]);
   for (u32 i = 0; i < groups.n_spare; i++) free_group(groups.spare[i]);

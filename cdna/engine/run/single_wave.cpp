@@ -1,8 +1,8 @@
 // One wave without a launch.
+#include "isa/host.h"
 #include "launch.h"
 #include "thread.h"
 #include <stdlib.h>
-#include <xmmintrin.h>
 
 // Runs one wave from instruction 0 on registers the caller holds (v: [n_vgpr][64], s: 128 dwords, exec at 126):
 // how single instructions are tested. Returns the stop reason.
@@ -30,7 +30,7 @@ extern "C" u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 
   w->scratch_bytes = scratch_bytes;
   w->fault = message;
   w->executed = (u64*)calloc(p->n_inst + 1, sizeof(u64));
-  u32 saved_csr = _mm_getcsr();
+  u32 saved_float_mode = float_mode();
   applied_mode = ~0u;
   Thread t;
   memset((void*)&t, 0, sizeof t);
@@ -44,7 +44,7 @@ extern "C" u32 cdna_run_wave(Program* p, u32* v, u32* s, u32* scc, u8* lds, u32 
       run_wave(*w, *p, QUANTUM, nullptr);
     while (w->stop != ENDED && w->stop != FAULTED);
   runs_waves_of(nullptr);
-  _mm_setcsr(saved_csr);
+  set_float_mode(saved_float_mode);
   applied_mode = ~0u;
   clock_advance(w->clock);
   u32 stop = w->stop;

@@ -1,12 +1,11 @@
 #include "watch.h"
 #include "checks/check.h"
+#include "isa/host.h"
 #include <stdlib.h>
-#include <xmmintrin.h>
 
 static WatchBegins begins;
 static WatchComes comes;
 static WatchEnds ends;
-constexpr u32 USUAL_CSR = 0x1f80;
 
 static u32 watches_of(const WatchedLaunch& l, const Wave& w, u32 marked) {
   u32 wanted = 0;
@@ -31,10 +30,10 @@ static void on_instruction(Observer* observer, Wave& w, const Inst& in) {
     memcpy(state.group, g.id, sizeof state.group);
     state.linear_id = g.linear_id, state.lds_bytes = g.lds_bytes;
     state.wave = w.id, state.n_vgpr = w.n_vgpr, state.scc = w.scc, state.mode = w.mode;
-    const u32 csr = _mm_getcsr();  // Python computes with its own rounding
-    _mm_setcsr(USUAL_CSR);
+    const u32 mode = float_mode();  // Python computes with its own rounding
+    set_float_mode(USUAL_FLOAT_MODE);
     const bool goes_on = comes(&state);
-    _mm_setcsr(csr);
+    set_float_mode(mode);
     if (!goes_on) fault(w, "stopped by who watches it");
   }
   if (watch.inner) watch.inner->instruction(watch.inner, w, in);

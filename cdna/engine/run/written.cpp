@@ -1,6 +1,7 @@
 // Who wrote what: by cells of 64 bytes, a mark for each byte and a sum over those that are marked.
 #include "written.h"
 #include "isa/facts.h"
+#include "isa/host.h"
 #include "isa/memory.h"
 #include "memory/list.h"
 #include "time/lane_accesses.h"
@@ -11,7 +12,7 @@
 namespace {
 constexpr u32 CELL = 64, CELLS = 64;               // of a page of 4 KiB
 constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;  // a region has a table of its pages
-constexpr u64 PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT), REGIONS = 1ull << (47 - REGION_SHIFT);
+constexpr u64 PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT), REGIONS = 1ull << (ADDRESS_BITS - REGION_SHIFT);
 constexpr u64 MOST_FRESH = 16 << 20;                  // more comes from the system, as zeros
 constexpr u64 CHUNK = 4096, SAMPLED_BYTES = 1 << 20;  // of what an operation reads: this much of it is looked at
 constexpr u32 MOST_WORDS = 4096;                      // of arguments; each of more counts whenever it comes
@@ -53,14 +54,14 @@ thread_local u32 loads;
 thread_local u64 clean[CLEAN];  // a page's number, and the launch's
 
 void acquire(u32& lock) {
-  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) pause_core();
 }
 void release(u32& lock) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
 Page* page_of(u64 address, bool make) {
   const u64 base = address >> PAGE_SHIFT << PAGE_SHIFT;
   if (last_page && last_page->base == base) return last_page;
-  if (address >> 47) return nullptr;
+  if (address >> ADDRESS_BITS) return nullptr;
   Page**& region = regions[address >> REGION_SHIFT];
   Page** pages = __atomic_load_n(&region, __ATOMIC_ACQUIRE);
   if (!pages && !make) return nullptr;
