@@ -57,6 +57,11 @@ def test_sources_keep_their_lines_and_name_the_file() -> None:
             'kernels/a/k.hip(9): error: identifier "c" is undefined\n\n2 errors detected in the compilation of "x.cu".',
             'kernels/a/k.hip:7: error: identifier "b" is undefined (and 1 more)',
         ),
+        (
+            "Error building extension 'a': x\n"
+            'k.hip(40): error: identifier "__builtin_amdgcn_raw_buffer_store_b64" is undefined\n',
+            'k.hip:40: error: identifier "__builtin_amdgcn_raw_buffer_store_b64" is undefined: instructions that AMD',
+        ),
         ("Error building extension 'a': x\nmain.cpp:3:10: fatal error: no.h: absent\n", "main.cpp:3: error: no.h"),
         ("Error building extension 'a': x\nptxas error   : Entry k uses too much data\n", "ptxas error   : Entry k"),
     ],
