@@ -79,7 +79,7 @@ def added(times: Iterable[ModelledTime]) -> ModelledTime:
     high_us = sum(one.high_us for one in times) if all(one.high_us for one in times) else 0.0
     pair = max((one.pair for one in times), default=(0.0, 0.0))
     whole = ModelledTime(us, bound, parts_us, cycles, mhz, clock, unrecorded, low_us=low_us, high_us=high_us, pair=pair)
-    unsure = "; ".join(dict.fromkeys(one.unsure for one in times if one.unsure))
+    unsure = "; ".join(dict.fromkeys(why for one in times for why in one.unsure.split("; ") if why))
     seen_by = times[0].seen_by if len({one.seen_by for one in times}) == 1 else ""
     return replace(whole, unsure=unsure, seen_by=seen_by, kernels_us=own_us, torch_us=torch_us)
 

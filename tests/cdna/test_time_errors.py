@@ -42,6 +42,8 @@ def test_errors_of_launches_that_follow_each_other_add_up() -> None:
     one, other = (with_interval(ModelledTime(us, "L2"), "MI355X", LINES) for us in (20.0, 2.0))
     both = added([one, other])
     assert both.interval == "19.6..26.6" and both.unsure == other.unsure and both.pair == one.pair
+    fences = with_interval(ModelledTime(2.0, "fences"), "MI355X", LINES)  # each reason is said once
+    assert added([other, fences]).unsure == f"{other.unsure}; too few published times are bound by fences"
 
 
 def test_kernels_with_one_bound_err_alike() -> None:
