@@ -60,7 +60,7 @@ def test_sources_keep_their_lines_and_name_the_file() -> None:
         (
             "Error building extension 'a': x\n"
             'k.hip(40): error: identifier "__builtin_amdgcn_raw_buffer_store_b64" is undefined\n',
-            'k.hip:40: error: identifier "__builtin_amdgcn_raw_buffer_store_b64" is undefined: instructions that AMD',
+            'k.hip:40: error: identifier "__builtin_amdgcn_raw_buffer_store_b64" is undefined: instructions of AMD',
         ),
         ("Error building extension 'a': x\nmain.cpp:3:10: fatal error: no.h: absent\n", "main.cpp:3: error: no.h"),
         ("Error building extension 'a': x\nptxas error   : Entry k uses too much data\n", "ptxas error   : Entry k"),

@@ -95,7 +95,7 @@ def first_error(said: str) -> str:
     if found:
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         if any("__builtin_amdgcn_" in text for *_, text in found):
-            more += ": instructions that AMD's GPUs alone have, such as --device gfx942 emulates"
+            more += ": instructions of AMD's GPUs alone, which an emulated --device has"
         return "{}:{}: error: {}".format(*found[0]) + more
     telling = [line for line in said.splitlines() if "error" in line.lower() or "undefined" in line][1:]
     return (telling or said.strip().splitlines())[0].strip()
