@@ -1,13 +1,19 @@
 """`cdna check`: waits on every path, what it cannot decide, and the files it reads and writes."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cdna.__main__ import main
 from cdna.binary.all_paths import KernelPaths, look_at
 from cdna.binary.asm import parse
+from tests.support.hip_programs import ROOT
 
 HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--{}"\n.text\n.file 1 "/src" "k.s"\n'
 TAIL = "\n.section .rodata\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n.end_amdhsa_kernel\n"
@@ -313,3 +319,23 @@ def test_a_scripts_launches_are_compiled_and_looked_at(tmp_path: Path, capsys: p
     assert main(["check", str(script)]) == 3
     said = capsys.readouterr()
     assert "add on gfx942: proven" in said.out and "not looked at" in said.err and "AssertionError" in said.err
+
+
+def test_an_editor_and_a_commit_hook_take_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "all-paths.md").read_text()
+    (task,) = json.loads(page.partition("```json\n")[2].partition("```")[0])["tasks"]
+    what, where = (re.compile(part["regexp"]) for part in task["problemMatcher"]["pattern"])
+    (bad := tmp_path / "bad.s").write_text(text_of(LOAD + USE))
+    assert main(["check", str(bad)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (number for number, line in enumerate(lines) if what.match(line))
+    said, at = what.match(lines[first]), where.match(lines[first + 1])
+    assert said and at and (said[1], at[1], at[2]) == ("wait", "/src/k.s", "2") and "v1 is read before" in said[2]
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (good := tmp_path / "good.s").write_text(text_of(LOAD + WAITS + USE))
+    (undecided := tmp_path / "undecided.s").write_text(text_of("s_setpc_b64 s[2:3]"))
+    for file, refused in ((bad, True), (good, False), (undecided, False)):
+        assert re.search(hook["files"], file.name)
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        done = subprocess.run(f"{hook['entry']} {file}", shell=True, cwd=ROOT, env=environment, capture_output=True)
+        assert (done.returncode != 0) == refused, done

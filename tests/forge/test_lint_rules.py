@@ -122,8 +122,9 @@ BASES = [".", "cdna", "cdna/engine", "cdna/hip", "docs", "forge", "kernels", "re
 NOTED = "lab/tried/"  # as it was noted: its sentences are lists of figures
 FENCED = re.compile(r"```.*?```|^    .*?$", re.DOTALL | re.MULTILINE)
 AT_THE_ROOT = set(
-    ".clang-format .gitignore AGENTS.md CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE Makefile README.md "
-    "action.yml conftest.py constraints.txt eval.py gen_submission.py pyproject.toml task.yml".split()
+    ".clang-format .gitignore .pre-commit-hooks.yaml AGENTS.md CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE "
+    "README.md action.yml conftest.py constraints.txt eval.py gen_submission.py pyproject.toml task.yml "
+    "Makefile".split()
 )
 
 
