@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..binary.decode import base_mnemonic
+from ..cards import ARCHS, get_card
 from ..isa import Facts, instructions
 
 # Begins a line behind a kernel's assembly.
@@ -94,10 +95,40 @@ def _passes_a_barrier_reading(ttgir: str, assembly: str) -> bool:
     return False
 
 
+def _sums_integers_in_fp32(ttgir: str, assembly: str) -> bool:
+    """tl.dot of int8 in steps of k that no integer instruction takes: its sum becomes fp32 and int32 in each."""
+    made = set(re.findall(r"(%\w+) = arith\.sitofp .* tensor<[\dx]+i32, ", ttgir))
+    products = re.findall(r"(%\w+) = tt\.dot %\w+, %\w+, (%\w+)", ttgir)
+    return any(acc in made and f"arith.fptosi {product} " in ttgir for product, acc in products)
+
+
+def _has_fp8(ttgir: str, format: str) -> bool:
+    """Whether instructions of the card that it is compiled for take this kind of fp8."""
+    return any(f'"hip:{arch}"' in ttgir and get_card(arch).fp8_format == format for arch in ARCHS)
+
+
+def _converts(format: str, sources: str, results: str) -> Callable[[str, str], bool]:
+    """Of types that match, where the card has fp8 of that kind."""
+    pattern = re.compile(rf"tt\.fp_to_fp .*: tensor<[\dx]+(?:{sources}), .*-> tensor<[\dx]+(?:{results}), ")
+    return lambda ttgir, assembly: pattern.search(ttgir) is not None and _has_fp8(ttgir, format)
+
+
+def _multiplies_two_fp8(ttgir: str, assembly: str) -> bool:
+    """tl.dot of e4m3fnuz by e5m2fnuz, or the other way round, by an instruction of the card."""
+    products = re.findall(r"tt\.dot .* : tensor<[\dx]+(f8\w+), .* \* tensor<[\dx]+(f8\w+), ", ttgir)
+    return any(one != other for one, other in products) and _has_fp8(ttgir, "fnuz")
+
+
+def _takes_roots_to_nearest(ttgir: str, assembly: str) -> bool:
+    return "tt.precise_sqrt" in ttgir
+
+
 @dataclass(frozen=True)
 class Fault:
-    """versions: the first that has it and the first that does not any more, None while there is none."""
+    """versions: the first that has it and the first that does not any more, None while there is none. row: of
+    docs/compilers.md's table."""
 
+    row: str
     text: str
     versions: tuple[tuple[int, int], tuple[int, int] | None]
     is_in: Callable[[str, str], bool]
@@ -109,12 +140,14 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "atomic_extremes_of_int32",
         "tl.atomic_max and atomic_min of signed integers compare lanes that share an address as unsigned numbers: with "
         "negative ones the result is wrong. Add an offset that makes them positive, or reduce with tl.max before",
         ((3, 4), None),
         _reduces_signed_as_unsigned,
     ),
     Fault(
+        "persistent_loop_with_asynchronous_copies",
         "asynchronous copies of a pipelined loop inside another may overwrite LDS that other waves still read: it does "
         "where the inner loop has one step more than a multiple of its buffers. Take TRITON_HIP_USE_ASYNC_COPY=0, or a "
         "tl.debug_barrier() behind the inner loop",
@@ -122,22 +155,68 @@ FAULTS = (
         _overtakes_in_nested_loops,
     ),
     Fault(
+        "attention_of_halves_in_turns",
         "two halves of the waves take turns in this loop, a barrier apart, and change a layout through LDS as if they "
         "were not: the result may be wrong. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
         ((3, 5), None),
         _exchanges_between_halves,
     ),
     Fault(
+        "product_of_halves_in_turns",
         "two halves of the waves take turns in this loop, and one may overwrite LDS that the other still reads, for it "
         "passes a barrier before its reads have ended. Take TRITON_HIP_USE_BLOCK_PINGPONG=0",
         ((3, 4), (3, 9)),
         _passes_a_barrier_reading,
     ),
     Fault(
+        "volatile_poll",
         "tl.load(volatile=True) is compiled as any load: a loop that polls by it may read once, and wait for ever. "
         "Take cache_modifier='.cv' beside it, or an atomic",
         ((3, 4), (3, 9)),
         _polls_by_a_plain_load,
+    ),
+    Fault(
+        "int8_product_in_steps_of_one",
+        "tl.dot of int8 with so small a block of k adds in fp32: beyond 2**24 the int32 result is rounded. Take blocks "
+        "of k that 4 divides",
+        ((3, 4), (3, 8)),
+        _sums_integers_in_fp32,
+    ),
+    Fault(
+        "f16_to_e4m3fn",
+        "fp16 numbers from 464.25 to 479.75 become NaN in e4m3fn, where larger ones become 448. Clamp them before",
+        ((3, 4), None),
+        _converts("fnuz", "f16", "f8E4M3FN"),
+    ),
+    Fault(
+        "e5m2_to_bf16",
+        "NaN of e4m3fn and e5m2, and e5m2's infinities, become finite in bf16. Convert by way of fp32",
+        ((3, 4), None),
+        _converts("fnuz", "f8E4M3FN|f8E5M2", "bf16"),
+    ),
+    Fault(
+        "e5m2fnuz_to_bf16",
+        "e5m2fnuz becomes twice its value in bf16. Convert by way of fp32",
+        ((3, 5), (3, 9)),
+        _converts("ocp", "f8E5M2FNUZ", "bf16"),
+    ),
+    Fault(
+        "e4m3fnuz_to_f16",
+        "NaN of e4m3fnuz and e5m2fnuz becomes -0",
+        ((3, 5), (3, 9)),
+        _converts("ocp", "f8E[45]M[23]FNUZ", r"b?f\d+"),
+    ),
+    Fault(
+        "product_of_e4m3_by_e5m2",
+        "tl.dot of e4m3 by e5m2 reads each matrix in the other's format: the result is wrong. Convert one before",
+        ((3, 5), (3, 7)),
+        _multiplies_two_fp8,
+    ),
+    Fault(
+        "root_to_nearest",
+        "tl.sqrt_rn of fp32 numbers below 2**-126 is NaN. Scale them before",
+        ((3, 4), (3, 7)),
+        _takes_roots_to_nearest,
     ),
 )
 # A part of cache keys: what was compiled when fewer faults were known is looked at again.
@@ -154,7 +233,9 @@ def notes_on(ttgir: str, assembly: str, minor: tuple[int, int], other_arch: str 
 
     other_arch: which the process compiled for before, where Triton remembers that.
     """
-    found = [fault.text for fault in FAULTS if fault.concerns(minor) and fault.is_in(ttgir, assembly)]
+    found = [
+        f"{fault.text} [{fault.row}]" for fault in FAULTS if fault.concerns(minor) and fault.is_in(ttgir, assembly)
+    ]
     if other_arch and "f8E" in ttgir:
         found.append(REMEMBERED.format(other_arch))
     return "".join(f"{NOTE}{text}\n" for text in found)

@@ -13,7 +13,8 @@ from cdna.binary.compiler_notes import CompilerFault
 from cdna.hip.compile import runner_clang
 from cdna.hip.compile.compilers import Compiler
 from cdna.triton import known_faults
-from lab import compiler_faults as faults
+from lab.compilers import loops, matrix, memory, reductions
+from lab.compilers.corpus import first_wrong
 from tests.support import language_kernels
 from tests.support.triton_at_hand import AT_HAND
 
@@ -27,7 +28,9 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("arch", cdna.ARCHS)
 def test_atomic_max_of_signed_integers(arch: str) -> None:
     with cdna.device(arch), pytest.warns(CompilerFault, match="extreme on gfx.*compare lanes .* as unsigned"):
-        assert not faults.extremes(torch.int32), "Triton has mended it: say so in known_faults.py and docs/compilers.md"
+        assert first_wrong(memory.extremes(torch.int32)), (
+            "Triton has mended it: say so in known_faults.py and docs/compilers.md"
+        )
     (note,) = compiler_notes.take()
     assert (note.subject, note.arch) == ("extreme", arch)
     assert compiler_notes.take() == []
@@ -36,20 +39,20 @@ def test_atomic_max_of_signed_integers(arch: str) -> None:
 def test_of_floats_it_is_right() -> None:
     with warnings.catch_warnings(), cdna.device("gfx942"):
         warnings.simplefilter("error", CompilerFault)
-        assert faults.extremes(torch.float32)
+        assert not first_wrong(memory.extremes(torch.float32))
 
 
 @pytest.mark.skipif(AT_HAND >= (3, 9), reason="came right with Triton 3.9")
 def test_asynchronous_copies_of_a_persistent_loop() -> None:
     with cdna.device("gfx942", checks="all", raises=False), pytest.warns(CompilerFault, match="persistent on gfx942"):
-        assert not faults.persistent(asynchronous=True)
+        assert first_wrong(loops.persistent_loop_with_asynchronous_copies())
     assert "race" in {finding.kind for finding in cdna.findings()}  # and at times a read past the tensor
 
 
 def test_no_word_of_a_persistent_loop_with_synchronous_copies() -> None:
     with warnings.catch_warnings(), cdna.device("gfx942", checks="all"):
         warnings.simplefilter("error", CompilerFault)
-        assert faults.persistent(asynchronous=False)
+        assert not first_wrong(loops.persistent())
     language_kernels.persistent.device_caches.clear()
 
 
@@ -57,23 +60,23 @@ def test_no_word_of_a_persistent_loop_with_synchronous_copies() -> None:
 def test_an_exchange_by_a_buffer_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     with cdna.device("gfx942"):
         with pytest.raises(RuntimeError, match="translate .*no buffer instruction for tl.atomic_xchg.*ATOMICS=0"):
-            faults.exchanged()
+            memory.atomic_exchange()
         with knobs.amd.scope():
             knobs.amd.use_buffer_atomics = False
-            assert faults.exchanged()
+            assert not first_wrong(memory.atomic_exchange())
 
 
 @pytest.mark.skipif(AT_HAND < (3, 5), reason="Triton 3.4 lets no halves of the waves take turns in it")
 def test_a_change_of_layout_between_halves_that_take_turns() -> None:
     with cdna.device("gfx942", checks="all", raises=False):
         with pytest.warns(CompilerFault, match="attention on gfx942: .*change a layout through LDS"):
-            assert not faults.halves_in_turns_attention()
+            assert first_wrong(loops.attention_of_halves_in_turns())
         assert "race" in {finding.kind for finding in cdna.findings()}
     with warnings.catch_warnings(), cdna.device("gfx942", checks="all"), knobs.amd.scope():
         warnings.simplefilter("error", CompilerFault)
         knobs.amd.use_block_pingpong = False
         language_kernels.attention.device_caches.clear()
-        assert faults.halves_in_turns_attention()
+        assert not first_wrong(loops.attention_of_halves_in_turns())
     language_kernels.attention.device_caches.clear()
 
 
@@ -81,7 +84,7 @@ def test_a_change_of_layout_between_halves_that_take_turns() -> None:
 def test_reads_that_pass_a_barrier_between_halves_that_take_turns() -> None:
     with cdna.device("gfx942", checks="all", raises=False):
         with pytest.warns(CompilerFault, match="persistent on gfx942: .*that the other still reads"):
-            assert faults.halves_in_turns_product()
+            assert not first_wrong(loops.product_of_halves_in_turns())
     assert {finding.kind for finding in cdna.findings()} == {"wait"}
 
 
@@ -90,20 +93,20 @@ def test_copies_of_a_sum_of_products() -> None:
     """Triton rounds them differently: a race of lanes, with a result that is right within rounding."""
     for fusion, kinds in ((True, {"race"}), (False, set())):
         with cdna.device("gfx942", checks="all", raises=False):
-            assert faults.sums_of_products(fusion)
+            assert not first_wrong(reductions.sums_of_products(fusion))
         assert {finding.kind for finding in cdna.findings()} == kinds
 
 
 @pytest.mark.skipif(AT_HAND >= (3, 9), reason="came right with Triton 3.9")
 def test_a_loop_that_polls_by_a_volatile_load() -> None:
     with cdna.device("gfx942"), pytest.warns(CompilerFault, match="wait_for .*may read once"):
-        assert not faults.polls_anew(by_cv=False)
+        assert first_wrong(memory.polls_anew(by_cv=False))
 
 
 def test_no_word_of_one_that_goes_past_caches() -> None:
     with warnings.catch_warnings(), cdna.device("gfx942"):
         warnings.simplefilter("error", CompilerFault)
-        assert faults.polls_anew(by_cv=True)
+        assert not first_wrong(memory.polls_anew(by_cv=True))
 
 
 COPY = "%1 = ttg.async_copy_global_to_local %0"
@@ -131,6 +134,41 @@ def test_which_versions_pass_a_barrier_reading() -> None:
     assert "passes a barrier before its reads have ended" in text
     assert not known_faults.notes_on(ttgir, assembly.replace("s_barrier\n", ""), (3, 8))
     assert not known_faults.notes_on(ttgir, assembly, (3, 9))
+
+
+def _conversion(arch: str, source: str, result: str) -> str:
+    return (
+        f'module attributes {{ttg.target = "hip:{arch}"}} {{\n'
+        f"%2 = tt.fp_to_fp %1 : tensor<16x4x{source}, #blocked> -> tensor<16x4x{result}, #blocked> loc(#loc8)\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arch", "source", "result", "row"),
+    [
+        ("gfx942", "f16", "f8E4M3FN", "f16_to_e4m3fn"),
+        ("gfx950", "f16", "f8E4M3FN", ""),
+        ("gfx942", "f16", "f8E4M3FNUZ", ""),
+        ("gfx942", "bf16", "f8E4M3FN", ""),
+        ("gfx942", "f8E5M2", "bf16", "e5m2_to_bf16"),
+        ("gfx942", "f8E4M3FN", "f16", ""),
+        ("gfx950", "f8E5M2FNUZ", "bf16", "e5m2fnuz_to_bf16"),
+        ("gfx950", "f8E4M3FNUZ", "f32", "e4m3fnuz_to_f16"),
+        ("gfx942", "f8E4M3FNUZ", "f32", ""),
+    ],
+)
+def test_conversions_that_come_out_wrong(arch: str, source: str, result: str, row: str) -> None:
+    notes = known_faults.notes_on(_conversion(arch, source, result), "", (3, 7))
+    assert (f"[{row}]" in notes) if row else not notes
+
+
+def test_int8_that_is_added_in_fp32() -> None:
+    with cdna.device("gfx942"), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", CompilerFault)
+        wrong = first_wrong(matrix.int8_product_in_steps_of_two())
+        assert not first_wrong(matrix.int8_product_in_steps_of_four())
+    assert bool(wrong) is (AT_HAND < (3, 8)), "say so in known_faults.py"
+    assert [str(one.message).split(": ")[2][:8] for one in told] == ["tl.dot o"] * bool(wrong)
 
 
 def test_fp8_of_the_second_arch_of_a_process() -> None:
