@@ -52,6 +52,31 @@ def wrote(ranges: Iterable[Range]) -> None:
         engine().lib.cdna_written_by_operation(base, size)
 
 
+def place() -> None:
+    """Has torch's tensors lie, from now on, where no other process has anything: for `journal`."""
+    engine().lib.cdna_place_allocator(b"libc10.so")
+    keep_journal(False, 0)
+    journal()  # looked up now: that a library is asked within a call says something of the call
+
+
+def keep_journal(first: bool, most_bytes: int) -> None:
+    """Of the call that has just begun: what makes its result anew (engine/run/journal.h)."""
+    engine().lib.cdna_journal_begin(first, most_bytes)
+
+
+def note(number: int) -> None:
+    """An operation beside launches has ended, which whoever carried it out knows by this number."""
+    engine().lib.cdna_journal_note(number)
+
+
+def journal() -> bytes | None:
+    """The call's, which has ended; None: it was too long."""
+    size = ctypes.c_uint64()
+    address = engine().lib.cdna_journal_taken(ctypes.byref(size))
+    held = ctypes.cast(address, ctypes.c_void_p).value
+    return b"" if not size.value else None if held is None else ctypes.string_at(held, size.value)
+
+
 def of(ranges: Iterable[Range]) -> dict[str, int]:
     """Of an output: its bytes by who wrote them; and what was read to make it."""
     lib, found, used = engine().lib, _bytes(), _bytes()

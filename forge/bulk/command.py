@@ -37,7 +37,7 @@ from forge.judge.plan import BAD_INPUT
 
 # Of eval.py: these mean the same here.
 PASSED_ON = set(
-    "--seed --timeout --full --harness --trust --calls --no-accuracy --checks --triton --world-size".split()
+    "--seed --timeout --full --harness --trust --calls --no-accuracy --checks --triton --world-size --replay".split()
 )
 MOST_LINE_BYTES, CHUNK_BYTES = 64 << 20, 1 << 16
 LOOKS_EVERY_S = 0.5

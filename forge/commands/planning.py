@@ -104,6 +104,12 @@ def eval_parser() -> Parser:
         "(default: %(default)s; 1 for the largest cases)",
     )
     p.add_argument(
+        "--replay",
+        action="store_true",
+        help="emulated, one GPU: make each output anew of the kernels and operations that it is said to be made by, in "
+        "a process that never held the submission (docs/harness.md)",
+    )
+    p.add_argument(
         "--fixed-ranks",
         action="store_true",
         help="keep rank i in process i (the leaderboard does not): to find out whether that is what a submission fails",
@@ -181,6 +187,7 @@ def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[Ev
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,
         judged=not args.no_judge,
+        replayed=args.replay,
         sample=sample,
         not_sampled=not_sampled,
         small=small_case(problem, reads, judged=bool(sample)) if device.emulated else None,

@@ -191,6 +191,11 @@ class EmulatedDevice(Device):
         written.watch()
         return written
 
+    def replays(self) -> Any:
+        from cdna.memory import replay
+
+        return replay
+
     def case_report(self) -> DeviceReport:
         from cdna.engine.library import is_loaded
 

@@ -24,10 +24,10 @@ from forge.device.report import CaseReport
 from forge.judge import kept_cases, landlock
 from forge.judge.confinement import OURS
 from forge.judge.forecast import Forecast
-from forge.judge.fork_server import ForkServer, ForkServers
+from forge.judge.fork_server import REPLAYS, ForkServer, ForkServers
 from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
 from forge.judge.memory import make_memory
-from forge.judge.messages import REFEREE_EVENTS, Setup
+from forge.judge.messages import REFEREE_EVENTS, REPLAY_EVENTS, Setup
 from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan, sample_of
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
@@ -100,17 +100,28 @@ class Judge:
         bounds = self.workspace.bounds(gpu=not device.emulated)
         forked_by = ForkServer if self.servers is None or not device.emulated else self.servers.of
         self.fork_server = forked_by(environment, device.name, device.arch, bounds)
-        self.memory = [make_memory() for _ in range(self.plan.most_ranks)]
-        self.pool, self.referees = (
-            make_pool(self.plan, folder, self.fork_server, self.listener.case_progress, memory=self.memory, **kind)
+        replayed = self.plan.replayed and device.emulated and not self.plan.grouped
+        self.memory = [make_memory() for _ in range(self.plan.most_ranks + replayed)]
+        self.pool, self.referees, self.replays = (
+            make_pool(
+                self.plan, folder, self.fork_server, self.listener.case_progress, **{"memory": self.memory, **kind}
+            )
             for folder, kind in (
                 (self.workspace.make_folder, {"one_each": True}),
                 (self.workspace.make_judges_folder, {"worker": "forge.judge.referee", "events": REFEREE_EVENTS}),
+                (
+                    self.workspace.make_replays_folder,
+                    {"worker": REPLAYS, "events": REPLAY_EVENTS, "memory": self.memory[-1:]},
+                ),
             )
         )
+        self.pool.setup = structs.replace(self.pool.setup, replayed=replayed)
+        self.replays.order = RankOrder(1, None, fixed=True)
+        self.pool.anew = self.replays if replayed else None
         ours = self.plan.problem.directory.is_relative_to(ROOT / "reference")
         self.referees.setup = structs.replace(
             self.referees.setup,
+            replayed=replayed,
             seed=self.plan.seed,
             precision=self.plan.problem.precision,
             imports_nothing=ours,  # a test holds them to it
@@ -122,12 +133,12 @@ class Judge:
         if not self.plan.limit_asked:
             self.pool.turns_of = self.plan.device.turns_of
         self.referees.order = RankOrder(self.plan.most_ranks, None, fixed=True)
-        spare_each_other(self.pool, self.referees)
+        spare_each_other(self.pool, self.referees, self.replays)
         return self
 
     def __exit__(self, *exc: object) -> None:
         try:
-            stop_at_once(self.pool, self.referees)
+            stop_at_once(self.pool, self.referees, self.replays)
             if not self.fork_server.ahead:
                 self.fork_server.close()
             for descriptor in self.memory:
@@ -161,7 +172,7 @@ class Judge:
         else:
             self.listener.case_started(case, position, len(self.cases))
             started = time.monotonic()
-            for pool in (self.referees, self.pool):
+            for pool in (self.referees, self.pool, *filter(None, [self.pool.anew])):
                 pool.start()  # each takes its time, beside the other
             problem = self.referees.ensure_started() or self.pool.ensure_started()
             result = self._broken(case, problem, started) if problem is not None else self._judge(case, position)

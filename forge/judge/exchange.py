@@ -323,6 +323,15 @@ class Unfit(Exception):
     """An output that nothing could be compared with. One line."""
 
 
+def tensors_in(output: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    """Those of an output, in the order in which it is told."""
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif depth < MOST_DEPTH and isinstance(output, (tuple, list, dict)):
+        for item in output.values() if isinstance(output, dict) else output:
+            yield from tensors_in(item, depth + 1)
+
+
 class _Packer:
     def __init__(self, inputs: Inputs, most_bytes: int) -> None:
         self.inputs, self.most_bytes = inputs, most_bytes

@@ -124,3 +124,18 @@ class Forecast:
         more = f"; {minutes_text(known.seconds + sum(after))} with the {len(left)} after it" if tells else ""
         why = f"; not sampled: {self.plan.not_sampled}" if self.plan.not_sampled else ""
         return f"{work_text(known.instructions, known.torch_flops)} a call, {minutes_text(known.seconds)}{more}{why}"
+
+
+def sample_text(report: CaseReport, seconds: float, calls: int, torch: tuple[int, int] = (0, 0)) -> str:
+    """What of a case was emulated, and how long all of it would take. seconds: that the sample did; torch: its
+    operations that were left out, and their FLOPs."""
+    groups, run = report.total("workgroups"), report.total("workgroups_run")
+    instructions, emulated = report.total("wave_instructions"), report.total("wave_instructions_run")
+    whole_s = seconds * max(instructions, 1) / max(emulated, 1) + torch[1] * TYPICAL_FLOP_S
+    rest = ", the rest counted" if run < groups else ""
+    parts = [f"{run:,} of {groups:,} workgroups emulated{rest}"] if groups else []
+    parts += [f"{torch[0]:,.0f} large operations of torch's counted, not carried out"] if torch[0] else []
+    return (
+        f"a sample: {'; '.join(parts)}; output not judged at this size "
+        f"(--full judges it: {work_text(instructions, torch[1])} a call, {minutes_text(calls * whole_s)})"
+    )

@@ -36,6 +36,7 @@ from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
 SUBMISSIONS = "forge.judge.worker"  # the kind of worker that they run in
+REPLAYS = "forge.judge.replay"  # that of who makes their outputs anew, with their kernels
 OF_A_RUN = ("TMPDIR", "TORCH_EXTENSIONS_DIR")  # variables that differ from run to run, and are not read on import
 SENT = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 MOST_SERVERS = 3  # that wait for a run of their kind; each takes some hundred megabytes
@@ -100,7 +101,7 @@ class ForkServer:
         is_rank: others will be, too, and do the same."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        bounds = self.bounds if worker == SUBMISSIONS else None
+        bounds = self.bounds if worker in (SUBMISSIONS, REPLAYS) else None
         self.signals_stay = self.signals_stay and worker != SUBMISSIONS
         of_run = {name: self.environment[name] for name in OF_A_RUN if name in self.environment}
         order = Order(self.device, self.arch, worker, str(folder), is_rank, bounds, of_run, self.ahead)
@@ -184,13 +185,13 @@ def serve(fd: int, root: str) -> None:
     line = socket.socket(fileno=fd)
     line.set_inheritable(False)
     warm, broken, folder = False, None, None
-    room: Room | None = None
+    rooms: dict[str, Room] = {}  # by the kind of what is confined in them
     asking: dict[socket.socket, tuple[Order, Bounds]] = {}  # the lines of workers for which nothing is built yet
     while True:
         ready, _, _ = select.select([line, *asking], [], [])
         for one in ready:
             if one in asking:
-                _fork_builder(one, *asking.pop(one), [line, *asking, *([room.line] if room else [])], root)
+                _fork_builder(one, *asking.pop(one), [line, *asking, *(room.line for room in rooms.values())], root)
         if line not in ready:
             continue
         data, descriptors, _, _ = socket.recv_fds(line, ORDER_BYTES, MOST_DESCRIPTORS)
@@ -203,11 +204,14 @@ def serve(fd: int, root: str) -> None:
             warm, broken = True, _warm_up(order, descriptors[2])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for those that it forks
         if order.bounds is not None:
+            room = rooms.get(order.worker)
             if room is not None and room.folder != folder:
-                room.line.close()
+                rooms.pop(order.worker).line.close()
                 room = None
-            not_here = [*map(socket.socket.fileno, [line, *asking]), *descriptors]
-            room = room or Room(order, order.bounds, not_here, root, broken)
+            others = [line, *asking, *(one.line for one in rooms.values() if one is not room)]
+            if room is None:
+                not_here = [*map(socket.socket.fileno, others), *descriptors]
+                room = rooms[order.worker] = Room(order, order.bounds, not_here, root, broken)
             asks, answers = socket.socketpair()
             asking[answers] = order, order.bounds
             room.enter(data, [asks.fileno(), *descriptors])

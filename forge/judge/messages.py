@@ -28,6 +28,16 @@ class Message(Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """Told by its class's name."""
 
 
+class Journal(Message, frozen=True):
+    """What the output of a call follows from, as a worker tells it."""
+
+    entries: bytes = b""  # the engine's (cdna/engine/run/journal.h)
+    operations: bytes = b""  # that it notes
+    inputs: tuple[int, ...] = ()  # addresses: of the input's storages
+    outputs: tuple[int, ...] = ()  # and of the output's tensors
+    missing: str = ""  # why there is none
+
+
 # ---------------------------------------------------------------- evaluator to worker
 
 
@@ -45,6 +55,7 @@ class Setup(Message, frozen=True):
     multiplies: bool = False  # for a referee: whether the problem's floors have products of matrices
     kept: str = ""  # for a referee: where it keeps what cases take long to make; "": nowhere
     made_of: str = ""  # for a referee: what all of that follows from beside the case
+    replayed: bool = False  # for a worker and its referee: what the calls did is made anew by a third process
     known_as: str = ""  # for a referee: the folder whose reference.py has settle and the like, beside the problem's own
 
 
@@ -67,6 +78,7 @@ class Call(Message, frozen=True):
     watched: bool = False  # tell what torch did in it
     checks: str = "all"  # on an emulated device, of those that the run asked for: all, none, or that one
     count: bool = False  # on an emulated device: for a modelled time
+    journal: bool = False  # tell what the call's output was made by
     sample: str = ""  # and some of it stands for all: what is computed is of no use; forge.device.base.SAMPLES
 
 
@@ -107,6 +119,7 @@ class HandOver(Message, frozen=True):
     """Answer: HandedOver. Puts a draw's input into the exchange."""
 
     draw: int
+    anew: bool = False  # into the exchange of who makes the output anew
 
 
 class JudgeOutput(Message, frozen=True):
@@ -119,6 +132,7 @@ class JudgeOutput(Message, frozen=True):
     accuracy: bool
     last: bool  # the draw is not needed any more
     best: bool = False  # against the reference as exact as can be; else, what the check has had of it
+    made_anew: bool = False  # the same output lies, made anew, in the exchange of who did that
     share: bool = False  # look whether the output holds what the input adds to it
 
 
@@ -131,6 +145,21 @@ class LookAgain(Message, frozen=True):
 
 REFEREE_COMMANDS = (Setup, BeginCase, MakeInput, HandOver, JudgeOutput, LookAgain, EndCase)
 
+
+# ---------------------------------------------------------------- evaluator to replayer
+
+
+class Replay(Message, frozen=True):
+    """Answer: Replayed. Makes a call's output anew of what a worker says of it, and puts it into the exchange."""
+
+    first: bool  # of a case
+    journal: Journal
+    layout: bytes  # of the input, which the referee has put there
+    output: Output
+    slot: int
+
+
+REPLAY_COMMANDS = (Setup, BeginCase, Replay, EndCase)
 
 # ---------------------------------------------------------------- worker to evaluator
 
@@ -188,6 +217,7 @@ class Called(Answer, frozen=True):
     torch_work: TorchWork = TorchWork()  # of a watched call
     written: dict[str, int] = {}  # the output's bytes by who wrote them: see cdna.memory
     unaccounted: str = ""  # why that is not known
+    journal: Journal = Journal()
     host: tuple[str, ...] = ()  # what the call did on the host that may have made them
 
 
@@ -228,6 +258,7 @@ class Judged(Answer, frozen=True):
     part: str = ""  # that was judged, of a call with other data; "": all of it
     touched: bool = False  # the kernel wrote to its input
     changed: tuple[str, ...] = ()  # inputs that it changed, though neither the reference does nor it returns them
+    unlike: bool = False  # the output that was made anew
     officially: bool | None = None  # the verdict over the inputs so changed, where official evaluators look at these
 
 
@@ -240,6 +271,18 @@ REFEREE_EVENTS = (
     *(InputMade, HandedOver, Judged, Looked),
 )
 
+
+# ---------------------------------------------------------------- replayer to evaluator
+
+
+class Replayed(Answer, frozen=True):
+    why: str = ""  # it could not be made anew
+    written: dict[str, int] = {}  # as Called has them, of the output that was
+    flops: int = 0  # of its launches, at most
+    torch_flops: int = 0
+
+
+REPLAY_EVENTS = (Pid, Phase, DeviceBroken, Ready, CaseBegun, CaseEnded, Replayed)
 
 # ---------------------------------------------------------------- on the channel
 
@@ -261,7 +304,8 @@ def decoder(kinds: tuple[type[Message], ...]) -> Callable[[bytes], Any]:
 def encoder() -> Callable[[Any], bytes]:
     """What makes bytes of a message; it looks nothing up that somebody could exchange later. What cannot be written in
     UTF-8 is replaced, and a number of more bits than others read is told by its digits."""
-    encode, plain, kind_of = msgspec.msgpack.Encoder().encode, msgspec.to_builtins, type
+    encode, kind_of = msgspec.msgpack.Encoder().encode, type
+    plain = functools.partial(msgspec.to_builtins, builtin_types=(bytes,))
 
     def writable(value: Any) -> Any:
         if kind_of(value) is dict:

@@ -34,8 +34,18 @@ PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_s
 PRODUCTS |= {"dot": (0, 1), "mv": (0, 1), "addmv": (1, 2), "_grouped_mm": (0, 1), "_scaled_grouped_mm": (0, 1)}
 
 # Words in the names of others that multiply matrices: of those FLOPs their operands' sizes allow.
-HEAVY = re.compile("mm|dist|linear|conv|matmul|sparse|einsum|solve|bilinear|attention|lstm|gru|rnn")
+HEAVY = re.compile("mm|dist|linear|conv|matmul|sparse|einsum|solve|bilinear|attention|lstm|gru|rnn|transformer")
+# And of others that make them of one matrix: as many as its elements meet its rows.
+DENSE = re.compile("^_?linalg_(?!vector_norm)|inverse|inv_ex|cholesky|matrix_exp|_lu|lu_|qr|svd|eig|det$|householder")
+FUSED = re.compile("addc|addr|lerp|index_add|rsub")  # a multiplication and a sum in one
+# Words in the names of operations that only move or compare numbers.
+MOVES = re.compile(
+    "copy|clone|cat|stack|index(?!_add)|gather|scatter|fill|zero|ones|full|empty|arange|sort|topk|where|repeat|roll|flip|tri[lu]|"
+    "pad|rand|normal_|uniform|bernoulli|^eq|^ne|^l[te]|^g[te]|is(nan|inf|finite)|view|resize|set_|detach|unique|nonzero|"
+    "max|min|arg|embedding$|item|scalar|lift|alias|one_hot|equal"
+)
 
+FREE_PASSES = 2  # over as many numbers as an input has bytes: honest scales, norms and activations are fewer
 SPREAD = 4  # times as many elements as any operand holds: from there on a multiplication makes a product's terms
 
 
@@ -65,11 +75,26 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
         return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
     if name == "convolution" and len(args) > 1:
         return 2 * math.prod(args[0].shape) * math.prod(args[1].shape) // max(1, args[1].shape[1])
+    if "embedding_bag" in name and len(args) > 1:
+        return 2 * math.prod(args[1].shape) * args[0].shape[-1]
+    if DENSE.search(name):
+        return max((2 * x.numel() * x.shape[-1] for x in tensors(args) if x.dim() > 1), default=0)
     operands = [x for x in tensors(args) if x.dim() > 1] if HEAVY.search(name) else []
     if len(operands) > 1:
         rows = max(math.prod(x.shape[:-1]) for x in operands)
         return 2 * rows * min(math.prod(x.shape) for x in operands)
     return 0
+
+
+def arithmetic(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
+    """On how many numbers an operation that is no product does some: of those that it makes, or reads of a tensor."""
+    read = [x for x in tensors(args) if x.is_floating_point() or x.is_complex()]
+    if MOVES.search(name) or not read:
+        return 0
+    if name.startswith("_foreach"):
+        return (1 + bool(FUSED.search(name))) * sum(x.numel() for x in tensors(args[0]))
+    numbers = max(sum(x.numel() for x in tensors(result)), max(map(_held, read)))
+    return numbers * (2 if FUSED.search(name) or name[:3] in ("add", "sub") and "alpha" in kwargs else 1)
 
 
 # Whose operations are torch's own; those of collectives; and those that read nothing of what they write to.
@@ -192,6 +217,7 @@ class Accounting(contextlib.suppress):
 @dataclass
 class Work:
     flops: int = 0
+    free: float = math.inf  # numbers that arithmetic on elements may be done on: what it does on more are FLOPs
     left_out: int = 0  # operations
     left_out_flops: int = 0
     calls: Counter[str] = field(default_factory=Counter)
@@ -280,9 +306,9 @@ class _Counting(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:  # or torch wraps the function below in its own way
         return False
 
-    def __init__(self, work: Work, card: Roofline | None, sample: bool, writers: Any) -> None:
+    def __init__(self, work: Work, card: Roofline | None, sample: bool, writers: Any, notes: Any) -> None:
         super().__init__()
-        self.work, self.card, self.sample, self.writers = work, card, sample, writers
+        self.work, self.card, self.sample, self.writers, self.notes = work, card, sample, writers, notes
 
     @_traced_by_none
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -299,7 +325,11 @@ class _Counting(TorchDispatchMode):
             result = self.carry_out(func, args, kwargs or {})
         with self.work.accounting:
             self.work.calls[name] += 1
-            if flops := product_flops(name, args) or term_flops(name, args, result):
+            flops = product_flops(name, args) or term_flops(name, args, result)
+            if not flops and not func.is_view and (numbers := arithmetic(name, args, kwargs or {}, result)):
+                flops = max(0, numbers - int(min(self.work.free, numbers)))
+                self.work.free -= numbers - flops
+            if flops:
                 self.work.flops += flops
                 self.work.by_name[name] += flops
             if (card := self.card) is not None:
@@ -326,6 +356,9 @@ class _Counting(TorchDispatchMode):
             kept = {id(x) for x in tensors(changed)} if overwrites else ()
             self.writers.read(memory_of([x for x in tensors((args, kwargs)) if id(x) not in kept], self.writers))
         result = func(*args, **kwargs)
+        if self.notes is not None:
+            with self.work.accounting:
+                self.notes.add(func, args, kwargs, result)
         with self.work.accounting:
             # What other ranks send is there when somebody has waited for it.
             tell = self.writers.known if namespace in COLLECTIVE else self.writers.wrote
@@ -353,23 +386,30 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[A
 
 
 @contextlib.contextmanager
-def watch(on: bool, card: Roofline | None = None, sample: bool = False, writers: Any = None) -> Iterator[Work]:
+def watch(
+    on: bool,
+    card: Roofline | None = None,
+    sample: bool = False,
+    writers: Any = None,
+    notes: Any = None,
+    free: float = math.inf,
+) -> Iterator[Work]:
     """Counts what torch does within the block, in this thread and in those that it starts. card: whose times are
     estimated as well. sample: its large operations are not carried out, so that what it computes is of no use. writers:
-    who hears what they read and write, as cdna.memory.written does."""
-    work = Work()
+    who hears what they read and write, as cdna.memory.written does; notes: of what they were. free: see Work."""
+    work = Work(free=free)
     if not on:
         yield work
         return
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def counted(thread: threading.Thread) -> None:
-        with _Counting(work, card, sample, writers):
+        with _Counting(work, card, sample, writers, notes):
             begin(thread)
 
     threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
     try:
-        with _Counting(work, card, sample, writers):
+        with _Counting(work, card, sample, writers, notes):
             yield work
     finally:
         threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ MESSAGE_CHARS = 4000
 SHARE_SLACK, HONEST_ERRORS, SHARE_ERRORS = 0.1, 2.0, 5.0
 SLOW_REFERENCE_S = 30.0  # a passing call whose check took longer is not compared with the reference once more
 BASE_INPUTS = 4  # so much free memory, in inputs, has the case's own kept beside the one that is judged
+SAME_REL_L2 = 1e-5, 1e-2  # of two outputs that differ in the order of sums alone: at least, at most; else, an epsilon
 NOTED = "_noted_reference"  # in the globals of a reference
 SECONDS = struct.Struct("<d")  # that a reference took, before its outcome
 PART_ROWS = 8  # of a call with other data so many rows are judged, where a problem says which stand alone
@@ -108,11 +109,13 @@ class Referee(Worker):
             self.base = None
         self.first: Any = None  # the first output, as it was judged
         if memory is None:
-            for region in (self.to_worker, *self.from_worker):
+            for region in (self.to_worker, *self.from_worker, *self.anew):
                 region.forget()
             return
         self.to_worker: Any = self.exchange.Region(memory, self.exchange.INPUTS)
         self.from_worker: list[Any] = [self.exchange.Region(memory, number) for number in self.exchange.OUTPUTS]
+        numbers = range(3) if self.setup.replayed else ()
+        self.anew: list[Any] = [self.exchange.Region(self.memory[-1], number) for number in numbers]
 
     def make_input(self, command: messages.MakeInput) -> None:
         def make() -> Fields:
@@ -168,7 +171,8 @@ class Referee(Worker):
     def hand_over(self, command: messages.HandOver) -> None:
         def hand_over() -> Fields:
             self.phase("hand over the input")
-            return {"layout": self.exchange.write_input(self.inputs[command.draw], self.to_worker)}
+            region = self.anew[self.exchange.INPUTS] if command.anew else self.to_worker
+            return {"layout": self.exchange.write_input(self.inputs[command.draw], region)}
 
         self.answer(messages.HandedOver, hand_over)
 
@@ -210,6 +214,8 @@ class Referee(Worker):
         if command.draw == 0 and self.first is None:
             self.first = output
         fields["touched"] = touched
+        if command.made_anew:
+            fields["unlike"] = self.is_unlike(output, told, command.slot)
         if command.draw and command.last and self.device.emulated:
             output, fields["part"] = self.part_of(command.draw, output)
         good, message, accuracy, known = True, "", command.accuracy, None
@@ -241,6 +247,21 @@ class Referee(Worker):
             if not command.official and found.problem and found.reference:  # on a probe, what nothing compares with
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
+
+    def is_unlike(self, output: Any, told: Output, slot: int) -> bool:
+        """Whether what was made anew is another output, but for the order of sums, which atomics leave open."""
+        try:
+            anew = self.exchange.rebuilt(told, self.anew[self.exchange.OUTPUTS[slot]])
+        except (self.exchange.Unfit, messages.Malformed):
+            return True
+        tensors = [dict(self.compare.tensors_of(one)) for one in (output, anew)]
+        if all(_same_bytes(tensor, tensors[1][name]) for name, tensor in tensors[0].items()):
+            return False
+        found = self.compare.accuracy_of(output, anew, "reference").rel_l2
+        finfo = sys.modules["torch"].finfo
+        epsilon = max((finfo(one.dtype).eps for one in tensors[0].values() if one.is_floating_point()), default=0.0)
+        least, most = SAME_REL_L2
+        return found is None or not found <= min(max(least, epsilon), most)
 
     def kept_outcome(self) -> Callable[[Any], tuple[Any, float]] | None:
         """What an earlier run has kept of the reference's work on a case's own input. All ranks have it, or none: the

@@ -22,21 +22,20 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from forge.console import minutes_text, work_text
 from forge.device.report import CaseReport
 from forge.judge import messages
-from forge.judge.forecast import TYPICAL_FLOP_S
+from forge.judge.forecast import sample_text
 from forge.judge.memory import lacking
 from forge.judge.output import Output
 from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_JUDGED_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
-from forge.judge.results import Accuracy, CaseResult, Status
+from forge.judge.results import CaseResult, Status
 from forge.judge.timing import back_to_back_of, should_stop, summarize
-from forge.judge.what_ran import AGAIN, look, report_of
+from forge.judge.what_ran import AGAIN, look, report_of, worst_accuracy
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
 from forge.task.problem import Case
@@ -90,6 +89,8 @@ class CaseRun:
         self.late: list[bool] = []  # of each timed call, whether the GPU worked on after its last event
         self.large = False  # whether the last input that was made leaves no room for another
         self.input_bytes = 0  # of it, on all ranks
+        self.anew = pool.anew  # None: nothing is made anew, or no more
+        self.made_anew: set[int] = set()  # draws whose output was
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -137,6 +138,10 @@ class CaseRun:
             _, problem = pool.begin(messages.CaseBegun, commands)
             if problem is not None:
                 raise self.ended(problem, 0)
+        if self.anew is not None:
+            self.anew.assign(None)
+            if self.anew.begin(messages.CaseBegun, messages.BeginCase())[1] is not None:
+                self.anew = None
         if self.pool.grouped:
             self.result.processes = tuple(self.pool.assigned)
 
@@ -166,6 +171,7 @@ class CaseRun:
             heard = self.hear_calls(draw, first=ended)
             self.result.call_s = min(self.result.call_s or math.inf, max(one.answer.call_s for one in heard))
             self.called[draw], self.outputs[draw] = heard, [one.answer.output for one in heard]
+            self.make_anew(draw)
             if large or after is None:
                 self.judge(draw)
             if after is not None:
@@ -250,7 +256,8 @@ class CaseRun:
         how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
         counted = mode in ("benchmark", "profile") and (draw in (AGAIN, 1) or self.calls == 1)
         where = "same" if draw == AGAIN else WHERE[draw]
-        return messages.Call(layout, where, draw % 2, how, watched=True, checks=self.checks(draw), count=counted)
+        told: dict[str, Any] = {"checks": self.checks(draw), "count": counted, "journal": self.pool.anew is not None}
+        return messages.Call(layout, where, draw % 2, how, watched=True, **told)
 
     def checks(self, draw: int) -> str:
         """Which of the device's checks run in a call. They take several times as long as what they look at: so all in
@@ -268,7 +275,30 @@ class CaseRun:
         self.pool.tell([self.call_of(AGAIN, layout) for layout in self.hand_over(0)])
         self.called[AGAIN] = self.hear_calls(AGAIN)
         self.outputs[AGAIN] = [one.answer.output for one in self.called[AGAIN]]
+        self.make_anew(AGAIN)
         self.judge(AGAIN)
+
+    def make_anew(self, draw: int) -> None:
+        """A call's output, by a process that no submission has been in: what that counts takes the place of what the
+        worker, who may lie, has counted."""
+        if self.pool.anew is None:
+            return
+        called = self.called[draw][0]
+        told = called.answer
+        found = messages.Replayed(why=told.journal.missing or "the process that makes it anew has ended")
+        if self.anew is not None and not told.journal.missing:
+            handed = self.ask(self.referees, messages.HandedOver, messages.HandOver(max(draw, 0), anew=True), draw)
+            layout = handed[0].answer.layout
+            command = messages.Replay(draw == 0, told.journal, layout, told.output, draw % 2)
+            answers, problem = self.anew.ask(messages.Replayed, command)
+            found = messages.Replayed(why=problem.message[:200]) if problem is not None else answers[0].answer
+            self.anew = None if problem is not None else self.anew
+        if found.why:
+            called.answer = replace(told, unaccounted=f"it cannot be made anew: {found.why}")
+            return
+        self.made_anew.add(draw)
+        report, work = replace(told.device_report, flops=found.flops), replace(told.torch_work, flops=found.torch_flops)
+        called.answer = replace(told, written=found.written, device_report=report, torch_work=work)
 
     def bare_calls(self) -> None:
         """For a modelled time alone: the second call's, as a benchmark's, and no output is looked at."""
@@ -326,12 +356,16 @@ class CaseRun:
                 accurate,
                 not keeps,
                 best=draw == 0 or probe,
+                made_anew=draw in self.made_anew,
                 share=accurate and self.plan.problem.precision.probes and not probe,
             )  # fmt: skip
             for output in self.outputs[draw]
         ]
         answers, problem = self.referees.ask(messages.Judged, commands)
         told = [one.answer for one in answers]
+        if any(one.unlike for one in told):
+            called = self.called[draw][0]
+            called.answer = replace(called.answer, unaccounted="made anew by its launches and operations it is another")
         self.result.later_part = self.result.later_part or next((one.part for one in told), "")
         shares = [one.share for one in told if one.share is not None]
         self.result.share = min([self.result.share, *shares], key=lambda share: -abs(share - 1))
@@ -518,7 +552,7 @@ class CaseRun:
         result.message = f"{ended.what}: {problem.message}" if ended.what else problem.message
         result.rank, result.phase, result.trace = problem.rank, problem.answer.phase, problem.answer.trace
         result.last_words, result.stats, result.buts, result.fault = problem.last_words, None, [], problem.answer.fault
-        if not isinstance(problem.answer, messages.Judged) or problem.lost:
+        if not isinstance(problem.answer, messages.Judged) or problem.lost or not self.pool.workers:
             self.pool.stop()
             self.referees.stop()
             return
@@ -551,27 +585,3 @@ class CaseRun:
                 result.last_words = self.words()
         self.note_refusals()
         look(self.plan, self.case, result, self.called)
-
-
-def sample_text(report: CaseReport, seconds: float, calls: int, torch: tuple[int, int] = (0, 0)) -> str:
-    """What of a case was emulated, and how long all of it would take. seconds: that the sample did; torch: its
-    operations that were left out, and their FLOPs."""
-    groups, run = report.total("workgroups"), report.total("workgroups_run")
-    instructions, emulated = report.total("wave_instructions"), report.total("wave_instructions_run")
-    whole_s = seconds * max(instructions, 1) / max(emulated, 1) + torch[1] * TYPICAL_FLOP_S
-    rest = ", the rest counted" if run < groups else ""
-    parts = [f"{run:,} of {groups:,} workgroups emulated{rest}"] if groups else []
-    parts += [f"{torch[0]:,.0f} large operations of torch's counted, not carried out"] if torch[0] else []
-    return (
-        f"a sample: {'; '.join(parts)}; output not judged at this size "
-        f"(--full judges it: {work_text(instructions, torch[1])} a call, {minutes_text(calls * whole_s)})"
-    )
-
-
-def worst_accuracy(answers: Iterable[RankAnswer[messages.Judged]]) -> Accuracy:
-    """The rank that is farthest off stands for all."""
-
-    def of(one: RankAnswer[messages.Judged]) -> Accuracy:
-        return replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
-
-    return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)

@@ -1,16 +1,16 @@
 """What a call consisted of, and whether a kernel would do it so: reasons to doubt a pass, and remarks. No torch."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from forge.device.cards import peaks_of
 from forge.device.report import CaseReport, DeviceReport, Finding
-from forge.judge.messages import Called
+from forge.judge.messages import Called, Judged
 from forge.judge.plan import EvalPlan
-from forge.judge.results import LIBRARY, CaseResult, Status, TorchWork
+from forge.judge.results import LIBRARY, Accuracy, CaseResult, Status, TorchWork
 from forge.judge.worker_pool import RankAnswer, device_report
 from forge.task.cases import CaseSpec
 from forge.task.score import Work, too_fast
@@ -205,3 +205,12 @@ def merged(report: R, calls: Sequence[DeviceReport]) -> R:
 def _without_times(report: CaseReport) -> CaseReport:
     """Of a process that told nonsense: a modelled time that is none."""
     return replace(report, modelled=None, ranks=tuple(replace(one, modelled=None) for one in report.ranks))
+
+
+def worst_accuracy(answers: Iterable[RankAnswer[Judged]]) -> Accuracy:
+    """The rank that is farthest off stands for all."""
+
+    def of(one: RankAnswer[Judged]) -> Accuracy:
+        return replace(one.answer.accuracy or Accuracy(problem="no comparison"), rank=one.rank)
+
+    return max(map(of, answers), key=lambda accuracy: math.inf if accuracy.rel_l2 is None else accuracy.rel_l2)

@@ -256,9 +256,9 @@ class SubmissionWorker(Worker):
 
     def import_ours(self) -> None:
         super().import_ours()
-        from forge.judge import integrity, operations
+        from forge.judge import integrity, journal, operations
 
-        self.integrity, self.operations = integrity, operations
+        self.integrity, self.operations, self.journals = integrity, operations, journal
 
     def prepare(self, root: str, broken: BaseException | None) -> Fields:
         ready = super().prepare(root, broken)
@@ -268,6 +268,8 @@ class SubmissionWorker(Worker):
             self.device.take_builder(self.builder)
         self.host_work = self.operations.host_work()
         self.writers = self.device.writers()
+        if self.writers is not None and self.setup.replayed:
+            self.writers.place()
         self.phase("import submission")
         with self.operations.watch(self.writers is not None, writers=self.writers) as work:
             self.submission = importlib.import_module("submission")
@@ -308,15 +310,21 @@ class SubmissionWorker(Worker):
             if writers is not None:
                 given = [(storage.data_ptr(), len(storage)) for storage in self.inputs.storages]
                 writers.begin(given, first=not self.outputs)
+            notes: Any = None
+            if writers is not None and command.journal:
+                notes = self.journals.Notes(writers)
+                writers.keep_journal(not self.outputs, self.journals.MOST_BYTES)
             sample = command.sample not in ("", PRODUCTS)
             self.host_work()
-            with self.operations.watch(command.watched or command.count, card, sample, writers) as work:
+            free = self.operations.FREE_PASSES * sum(map(len, self.inputs.storages))
+            with self.operations.watch(command.watched or command.count, card, sample, writers, notes, free) as work:
                 self.work = work if command.count else None
                 if command.watched:
                     self.device.watch_products(work.add_product)
                 started = time.monotonic()
                 output = calls.get(command.how, self.task.kernel)(self.data)
             fields: Fields = {"profile": "", "call_s": time.monotonic() - started}
+            entries = notes.writers.journal() if notes is not None else b""
             if command.how == "profile":
                 output, fields["profile"] = output
             self.outputs = [*self.outputs[:1], output]
@@ -328,6 +336,8 @@ class SubmissionWorker(Worker):
             with work.accounting:
                 if writers is not None:
                     fields["written"] = writers.of(self.operations.memory_of(output, writers))
+            if notes is not None:
+                fields["journal"] = self.journal_of(entries, notes, output)
             fields["unaccounted"] = (self.at_import.failed or work.accounting.failed)[:200]
             if command.slot is None:
                 return fields
@@ -335,6 +345,13 @@ class SubmissionWorker(Worker):
             return {**fields, "output": self.exchange.write_output(output, self.inputs, self.to_judge[command.slot])}
 
         self.answer(messages.Called, call, self.after_call)
+
+    def journal_of(self, entries: bytes | None, notes: Any, output: Any) -> messages.Journal:
+        if entries is None:
+            return messages.Journal(missing="what it was made by is more than can be told")
+        outputs = tuple(tensor.data_ptr() for tensor in self.exchange.tensors_in(output))
+        inputs = tuple(storage.data_ptr() for storage in self.inputs.storages)
+        return messages.Journal(entries, notes.taken(), inputs, outputs)
 
     def after_call(self) -> Fields:
         report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])

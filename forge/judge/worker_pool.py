@@ -111,6 +111,7 @@ class WorkerPool:
         self.kind, self.events, self.memory, self.one_each = worker, events, list(memory), one_each
         self.setup, self.order, self.grouped = setup, order, grouped
         self.limit_s, self.progress = limit_s, progress
+        self.anew: WorkerPool | None = None  # the process that makes its outputs anew
         self.beside: list[WorkerPool] = []  # others, which live on when this one stops
         self.error_patience_s = AFTER_ERROR_S
         self.turns_of: Callable[[Iterable[int]], int | None] | None = None  # the device's, where a standstill is an end

@@ -113,6 +113,9 @@ class Workspace:
         """Where referees work: the task's files without the submission, written anew."""
         return self._filled("judge", {name: data for name, data in self.files.items() if name != self.submission})
 
+    def make_replays_folder(self) -> Path:
+        return self._filled("replay", {})
+
     def _filled(self, name: str, files: dict[str, bytes]) -> Path:
         """A folder of these files, and of nothing that a submission has put there before."""
         folder = self.root / name
@@ -121,6 +124,7 @@ class Workspace:
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        folder.mkdir(exist_ok=True)
         return folder
 
     def changed(self) -> list[str]:

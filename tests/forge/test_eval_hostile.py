@@ -18,11 +18,14 @@ import pytest
 from forge.device import triton_versions
 from forge.judge import worker_pool
 from forge.judge.fork_server import ForkServer
-from forge.judge.messages import Called, Ready, Setup
+from forge.judge.messages import Called, Judged, Ready, Setup
 from forge.judge.process_tree import descendants
 from forge.judge.processes import Event
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import Status
+from forge.judge.verdict import CaseRun, Ended
+from forge.judge.worker_pool import RankAnswer, WorkerPool
+from forge.task.cases import CaseSpec
 from tests.support import prepared
 from tests.support.evaltools import EVAL, RIGHT, TASK, judge, names_itself, processes_named, statuses, write_problem
 from tests.support.limits import ENDS_S
@@ -281,3 +284,18 @@ def test_the_submission_cannot_import_the_evaluators_repository(tmp_path: Path) 
     done, result = judge(tmp_path, "import kernels.common\n" + RIGHT, "test", "--cases", "0")
     assert statuses(result) == ["error"]
     assert "No module named 'kernels'" in result["cases"][0]["message"]
+
+
+def test_a_wrong_output_of_workers_that_have_ended_is_a_failed_case() -> None:
+    """As where the process above a worker is killed while its output is judged."""
+    pools = [
+        WorkerPool(Mock(), Mock(), Mock(), RankOrder(1, None), False, 1.0, Mock(), memory=[], one_each=True)
+        for _ in range(2)
+    ]
+    for pool in pools:
+        pool.assign(None)
+    plan = Mock(mode="test", calls=3, as_officially=False)
+    plan.device.emulated = True
+    one = CaseRun(plan, pools[0], pools[1], CaseSpec(0, "n: 1", {"n": 1}))
+    one.end_with(Ended(RankAnswer(None, 0.0, Judged(Status.FAIL, "values differ"))))
+    assert (one.result.status, one.result.message) == (Status.FAIL, "values differ")

@@ -4,6 +4,7 @@
 // A tensor for the host in a process whose GPU is emulated is the host's still: of a block it is said whose it is.
 // Apart from the checks: an allocator may be made to begin blocks where a GPU's would, for the model of time.
 #include "watched_memory.h"
+#include "list.h"
 #include "registry.h"
 #include "table.h"
 #include "unwritten.h"
@@ -42,9 +43,52 @@ static u64 leave(u64 base) {
 // shared one would be the host's to say.
 constexpr size_t BLOCK_ALIGNMENT = 4096;
 
+// Blocks in a place where no process of ours has anything: so another one may have the same at the same addresses, which
+// makes anew what kernels did there (run/journal.h). Each of its parts has blocks of one size, a power of 2.
+constexpr u64 PLACE = 1ull << 44, PART_SHIFT = 36, LEAST_SHIFT = 12, CLEARED_SHIFT = 25;  // that one clears when freed
+constexpr u32 PARTS = PART_SHIFT - LEAST_SHIFT;
+static bool placing;
+static struct {
+  List<u64> freed;
+  u64 end;  // 0: it is not there yet
+} parts[PARTS];
+
+static bool is_placed(u64 base) { return base - PLACE < (u64)PARTS << PART_SHIFT; }
+static u64 placed_bytes(u64 base) { return 1ull << (LEAST_SHIFT + ((base - PLACE) >> PART_SHIFT)); }
+
+static u64 placed(size_t bytes) {  // 0: there is no room
+  u32 part = 0;
+  while (part < PARTS && 1ull << (LEAST_SHIFT + part) < bytes) part++;
+  if (part == PARTS) return 0;
+  const Lock locked(lock);
+  auto& p = parts[part];
+  if (p.freed.count) return p.freed[--p.freed.count];
+  const u64 begin = PLACE + ((u64)part << PART_SHIFT), size = 1ull << (LEAST_SHIFT + part);
+  if (!p.end) {
+    void* there = mmap((void*)begin, 1ull << PART_SHIFT, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);  // a hint: nobody else asks for it
+    if (there != (void*)begin) return 0;
+    p.end = begin;
+  }
+  if (p.end + size > begin + (1ull << PART_SHIFT)) return 0;
+  p.end += size;
+  return p.end - size;
+}
+
+// The lock is held.
+static void give_back(void* p) {
+  const u64 base = (u64)p;
+  if (!is_placed(base)) return free(p);
+  const u64 bytes = placed_bytes(base);
+  if (bytes >> CLEARED_SHIFT) madvise(p, bytes, MADV_DONTNEED);
+  parts[(base - PLACE) >> PART_SHIFT].freed.push(base);
+}
+
 static int led_memalign(void** out, size_t alignment, size_t bytes) {
   if (aligning && alignment < BLOCK_ALIGNMENT) alignment = BLOCK_ALIGNMENT;
-  int error = posix_memalign(out, alignment, bytes);
+  const u64 own = placing && bytes && alignment <= BLOCK_ALIGNMENT ? placed(bytes) : 0;
+  int error = own ? 0 : posix_memalign(out, alignment, bytes);
+  if (own) *out = (void*)own;
   if (filling && !error) cdna_mark_unwritten((u8*)*out, bytes);
   if (watching && !error && bytes) {
     pthread_mutex_lock(&lock);
@@ -70,16 +114,16 @@ static void give_back_oldest() {
   n_freed--;
   freed_bytes -= b.bytes;
   cdna_memory_forget(b.base, b.bytes);
-  free((void*)b.base);
+  give_back((void*)b.base);
 }
 
 static void watched_free(void* p) {
   if (!p) return;
   const Lock locked(lock);
   u64 bytes = leave((u64)p);
-  if (!bytes) bytes = malloc_usable_size(p);
+  if (!bytes) bytes = is_placed((u64)p) ? placed_bytes((u64)p) : malloc_usable_size(p);
   if (bytes > MOST_OF_ONE || !keeping) {
-    free(p);
+    give_back(p);
   } else {
     while (n_freed && (n_freed == FREED || freed_bytes + bytes > MOST_FREED)) give_back_oldest();
     freed[(first_freed + n_freed++) % FREED] = {(u64)p, bytes};
@@ -189,6 +233,13 @@ int cdna_watch_allocator(const char* library, bool keep) {
   return s.redirected;
 }
 void cdna_fill_fresh(bool on) { filling = on; }
+// Has that library's blocks lie where no other process has any, from now on.
+int cdna_place_allocator(const char* library) {
+  Search s = {library, true, 0};
+  dl_iterate_phdr(look_at, &s);
+  placing = s.redirected;
+  return s.redirected;
+}
 // Has that library begin its blocks where a GPU's allocator would, from now on.
 int cdna_align_allocator(const char* library) {
   Search s = {library, false, 0};

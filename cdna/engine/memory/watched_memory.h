@@ -18,6 +18,7 @@ extern "C" {
 // Watches what that library, loaded already, allocates from now on; keep: and keeps what it frees for a while. Returns how
 // many of its references were redirected.
 int cdna_watch_allocator(const char* library, bool keep);
+int cdna_place_allocator(const char* library);  // the same, where no other process's are
 int cdna_align_allocator(const char* library);  // the same, for blocks that begin where a GPU's would
 void cdna_fill_fresh(bool on);  // whether what it allocates from now on is filled as memory that nothing has written
 bool cdna_watching();           // some library: then memory that no block holds is no tensor's

@@ -139,6 +139,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   Program* p = (Program*)calloc(1, sizeof(Program));
   p->blob = allocate(bytes);
   memcpy(p->blob, image, bytes);
+  p->blob_bytes = bytes;
   Reader r = {p->blob};
   u64 magic = r.get<u64>();
   u32 inst_bytes = r.get<u32>();

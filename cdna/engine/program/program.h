@@ -86,10 +86,12 @@ struct Program {
   Inst* noting[2];          // its code and its joined code for who asks who wrote what, or null: see run/written.h
   u16 told_in, told_first;  // the call in which its constants were told last, and a case's first one that told them
   u32 told;                 // how many bytes those were
-  Inst* joined;             // its code for who does not look between two instructions, or null: see joined_products.h
-  struct Access* accesses;  // made where they are first asked for, see access.h
-  Program* next;            // of all that are loaded
-  u16* costs;               // see clock_costs
+  u64 blob_bytes;
+  u32 number, journaled_in;  // of who replays launches, and the case for which it has been told: see run/journal.h
+  Inst* joined;              // its code for who does not look between two instructions, or null: see joined_products.h
+  struct Access* accesses;   // made where they are first asked for, see access.h
+  Program* next;             // of all that are loaded
+  u16* costs;                // see clock_costs
   bool costs_known;
 };
 

@@ -1,5 +1,6 @@
 // Launches: hands workgroups to threads and gathers what these have done.
 #include "checks/check.h"
+#include "journal.h"
 #include "kernel_arguments.h"
 #include "launch.h"
 #include "thread.h"
@@ -200,6 +201,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   clock_end(r.clock);
   free((void*)l->kernarg);
   l->kernarg = r.given;
+  if (l->status == LAUNCHED && !written_in_trial()) journal_launch(*p, kernel, *l);
   hostcall_close(r.hostcall);
   if (r.hostcall) fflush(stdout);
   free(r.threads);

@@ -1,4 +1,5 @@
 // Who wrote what: by cells of 64 bytes, a mark for each byte and a sum over those that are marked.
+#include "journal.h"
 #include "written.h"
 #include "isa/facts.h"
 #include "isa/host.h"
@@ -193,6 +194,7 @@ void reads(u64 address, u64 bytes, u64 times = 1) {
     const u32 rest = sum_of(at, ~p->marks[cell]);
     acquire(p->lock);
     const bool kept = whole || p->left & bit, fresh = kept && !whole && !(p->host & bit);
+    if (!fresh && journal_is_kept() && !program_at(at)) journal_cell(at, p->call[cell] == call ? p->marks[cell] : 0);
     if (!kept) {
       p->left |= bit;
       p->host |= bit;
@@ -295,26 +297,31 @@ void accessed(Wave& w, const Inst& in) {
     const int n = observed_accesses(w, in, f, a);
     for (int i = 0; i < n; i++) {
       if (a[i].space != GLOBAL_SPACE || !a[i].lanes) continue;
+      const bool updates = (access_flags(f) & (READS | WRITES)) == (READS | WRITES);
+      bool barred = false;
       const auto note = [&](u64 address, u64 bytes) {
+        if (!replay_lets(address, bytes, writes)) return (void)(barred = true);
+        if (!writes || (updates && journal_is_kept())) reads(address, bytes);
         if (writes) stores(address, bytes);
-        else reads(address, bytes);
       };
       if (!~a[i].lanes && contiguous(a[i].address, a[i].bytes)) {
         note(a[i].address[0], (u64)WAVE * a[i].bytes);
-        continue;
-      }
-      for (u64 m = a[i].lanes; m;) {  // lanes that lie side by side in one go
-        u32 lane = (u32)__builtin_ctzll(m), end = lane;
-        const u64 first = a[i].address[lane];
-        do m &= ~(1ull << end++);
-        while (end < WAVE && m >> end & 1 && a[i].address[end] == first + (u64)(end - lane) * a[i].bytes);
-        note(first, (u64)(end - lane) * a[i].bytes);
-      }
+      } else
+        for (u64 m = a[i].lanes; m;) {  // lanes that lie side by side in one go
+          u32 lane = (u32)__builtin_ctzll(m), end = lane;
+          const u64 first = a[i].address[lane];
+          do m &= ~(1ull << end++);
+          while (end < WAVE && m >> end & 1 && a[i].address[end] == first + (u64)(end - lane) * a[i].bytes);
+          note(first, (u64)(end - lane) * a[i].bytes);
+        }
+      if (barred) return fault(w, "writes to memory that is not its launch's");
     }
   }
   op_info(in.op).fn(w, in);
 }
 }  // namespace
+
+bool written_in_trial() { return trial; }
 
 const Inst* written_code(Program& p, const Inst* code) {
   if (!on) return nullptr;

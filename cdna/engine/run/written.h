@@ -20,6 +20,7 @@ struct WrittenBytes {
 const Inst* written_code(Program&, const Inst* code);
 void written_launch_begins(const u8* arguments, u32 bytes);  // around a launch
 void written_launch_ends();
+bool written_in_trial();
 
 extern "C" {
 void cdna_written_on(bool on);

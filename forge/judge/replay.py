@@ -1,0 +1,202 @@
+"""Makes a call's output anew, in a process that no submission has been in, of what its worker says it was made by.
+
+A worker's accounting lies in the submission's process, which may write there what it likes. So the worker tells what
+the output follows from: launches, torch's operations, and the bytes that these read and none of them had written.
+Whatever it tells, here only kernels and torch's operations make something, of the referee's own input. Their FLOPs, and
+how many bytes were the host's, are counted anew; and the output has to be the one that was judged.
+"""
+
+import ctypes
+import pickle
+import struct
+from typing import Any
+
+import msgspec
+
+from forge.judge import messages
+from forge.judge.output import Tensor
+from forge.judge.worker import Fields, Worker
+
+MOST_OUTPUT = 8 << 30
+CELL, WORDS = struct.Struct("<QQ64s"), struct.Struct("<Q")
+WRONG = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, struct.error, msgspec.DecodeError)
+
+
+class Unmade(RuntimeError):
+    """What a journal tells cannot be made anew. One line."""
+
+
+class Replayer(Worker):
+    commands = messages.REPLAY_COMMANDS
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.handlers |= {messages.Replay: self.replay}
+
+    def prepare(self, root: str, broken: BaseException | None) -> Fields:
+        from forge.device import resolve
+
+        self.device = resolve(self.setup.device, self.setup.arch)
+        if broken is not None:
+            raise broken
+        self.device.prepare()
+        import torch
+
+        from forge.judge import exchange, operations, ranks
+
+        self.torch, self.exchange, self.operations = torch, exchange, operations
+        self.group, self.ranks = ranks.Group, ranks.Ranks()
+        self.alone = self.ranks
+        self.written, self.anew = self.device.writers(), self.device.replays()
+        self.programs = self.anew.Programs(self.setup.arch)
+        return {"fingerprint": self.device.fingerprint()}
+
+    def new_case(self, memory: int | None) -> None:
+        self.programs.forget()
+        if memory is not None:
+            self.from_judge = self.exchange.Region(memory, self.exchange.INPUTS)
+            self.to_judge = [self.exchange.Region(memory, number) for number in self.exchange.OUTPUTS]
+
+    def replay(self, command: messages.Replay) -> None:
+        def replay() -> Fields:
+            self.phase("make the output anew")
+            try:
+                return self.made_anew(command)
+            except WRONG as error:  # of a journal that tells nonsense, or of what cannot be done again
+                return {"why": f"{type(error).__name__}: {error}".splitlines()[0][:200].removeprefix("Unmade: ")}
+
+        self.answer(messages.Replayed, replay)
+
+    def made_anew(self, command: messages.Replay) -> Fields:
+        told = command.journal
+        self.flops, self.inputs, self.told = 0, list[range](), set[bytes]()
+        self.notes = msgspec.msgpack.decode(told.operations) if told.operations else []
+        self.anew.begin()
+        self.written.begin([], first=command.first)
+        self.show_input(command.layout, told.inputs)
+        free = self.operations.FREE_PASSES * sum(size for _, size, _ in pickle.loads(command.layout)[0])
+        with self.operations.watch(True, writers=self.written, free=free) as work:
+            for kind, payload in self.anew.entries(told.entries):
+                getattr(self, kind.lower())(payload)
+            parts = [part for part in command.output.parts if isinstance(part, Tensor)]
+            if len(parts) != len(told.outputs):
+                raise Unmade("not all of the output's tensors are told")
+            tensors = [self.view(at, part.dtype, part.shape, part.strides) for part, at in zip(parts, told.outputs)]
+            for part, tensor in zip(parts, tensors):
+                if size := tensor.numel() * tensor.element_size():
+                    memory = self.to_judge[command.slot].bytes(part.start + size)
+                    flat = tensor.contiguous().reshape(-1).view(self.torch.uint8)
+                    memory[part.start : part.start + size].copy_(flat)
+        if work.accounting.failed:
+            raise Unmade(work.accounting.failed)
+        written = self.written.of(self.operations.memory_of(tensors, self.written))
+        written["told"] += sum(map(len, self.told))
+        return {"written": written, "flops": self.flops, "torch_flops": work.flops}
+
+    def show_input(self, layout: bytes, addresses: tuple[int, ...]) -> None:
+        places, _ = pickle.loads(layout)
+        if len(places) != len(addresses):
+            raise Unmade("not all of the input's storages are told")
+        for (start, size, _), address in zip(places, addresses):
+            if size:
+                self.open(address, size)
+                ctypes.memmove(address, self.from_judge.bytes(start + size)[start:].data_ptr(), size)
+                self.written.known([(address, size)])
+                self.inputs.append(range(address, address + size))
+
+    def open(self, address: int, size: int) -> None:
+        if not 0 <= size <= MOST_OUTPUT or not self.anew.opens(address, size):
+            raise Unmade(f"memory at {address:#x} that is this process's own, or too much")
+
+    # ------------------------------------------------------------ entries, by the engine's names
+
+    def cell_read(self, payload: memoryview) -> None:
+        at, but, held = CELL.unpack(payload)
+        if self.anew.opens(at, len(held)):  # else it is a host's object, which nothing here can be told by
+            for i in range(len(held)) if but else [0]:
+                if not but >> i & 1:
+                    self.put(at + i, held[i : i + 1] if but else held)
+
+    def put(self, at: int, held: bytes) -> None:
+        """Bytes that the host has made: not in place of the referee's."""
+        if any(at < one.stop and one.start < at + len(held) for one in self.inputs):
+            raise Unmade("bytes of its own in the input")
+        ctypes.memmove(at, held, len(held))
+
+    def program_known(self, payload: memoryview) -> None:
+        self.programs.add(payload)
+
+    def kernel_launched(self, payload: memoryview) -> None:
+        self.flops += self.programs.launch(payload)
+
+    def operation_noted(self, payload: memoryview) -> None:
+        name, overload, args, kwargs, results = self.notes[WORDS.unpack(payload)[0]]
+        if not name:  # nothing that could be called again: then its result is the host's
+            for at, *_, held in results:
+                self.open(at, len(held))
+                self.put(at, held)
+            return
+        namespace, _, word = name.partition("::")
+        function = getattr(getattr(getattr(self.torch.ops, namespace), word), overload or "default")
+        args, kwargs = self.value(args), {key: self.value(one) for key, one in kwargs.items()}
+        given = {x.untyped_storage().data_ptr() for x in self.operations.tensors((args, kwargs))}
+        made = function(*args, **kwargs)
+        fresh = [x for x in self.operations.tensors(made) if x.untyped_storage().data_ptr() not in given]
+        if len(fresh) != len(results):
+            raise Unmade(f"{name} with other results")
+        for tensor, (at, dtype, shape, strides, _) in zip(fresh, results):
+            self.view(at, dtype, shape, strides).copy_(tensor)
+
+    def memory_copied(self, payload: memoryview) -> None:
+        to, start, size = (WORDS.unpack_from(payload, 8 * i)[0] for i in range(3))
+        self.open(start, size)
+        self.open(to, size)
+        self.written.read([(start, size)])
+        ctypes.memmove(to, start, size)
+        self.written.wrote([(to, size)])
+
+    def memory_filled(self, payload: memoryview) -> None:
+        to, size, value, each = (WORDS.unpack_from(payload, 8 * i)[0] for i in range(4))
+        self.open(to, size)
+        self.told.add(value.to_bytes(8, "little")[:each] if value else b"")
+        ctypes.memmove(to, value.to_bytes(8, "little")[: each or 1] * (size // (each or 1)), size)
+        self.written.wrote([(to, size)])
+
+    # ------------------------------------------------------------ values
+
+    def value(self, told: Any) -> Any:
+        if isinstance(told, list):
+            return [self.value(one) for one in told]
+        if not isinstance(told, dict):
+            if type(told) in (int, float) and told:  # a number is the host's, as an argument of a launch is
+                self.told.add(struct.pack("<f", told) if abs(told) < 1e38 else b"large")
+            return told
+        if "tensor" in told:
+            at, dtype, shape, strides = told["tensor"]
+            if told["held"] is None:
+                return self.view(at, dtype, shape, strides)
+            held = self.torch.frombuffer(bytearray(told["held"] or b"\0"), dtype=self.torch.uint8)
+            return self.strided(held, dtype, shape, strides)
+        if "of torch" in told:
+            return getattr(self.torch, told["of torch"])
+        return self.torch.device("cpu")
+
+    def view(self, at: int, dtype: str, shape: Any, strides: Any) -> Any:
+        """A tensor over memory of the replay."""
+        kind = self.exchange.DTYPES[dtype]
+        if 0 in shape:
+            return self.torch.empty(tuple(shape), dtype=kind)
+        span = kind.itemsize * (1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)))
+        self.open(at, span)
+        return self.strided(
+            self.torch.frombuffer((ctypes.c_uint8 * span).from_address(at), dtype=self.torch.uint8),
+            dtype,
+            shape,
+            strides,
+        )
+
+    def strided(self, flat: Any, dtype: str, shape: Any, strides: Any) -> Any:
+        return flat.view(self.exchange.DTYPES[dtype]).as_strided(tuple(shape), tuple(strides))
+
+
+WORKER = Replayer
