@@ -225,7 +225,9 @@ def results(options: argparse.Namespace) -> Iterator[tuple[Made, int, str, list[
     """(one, exit code, why, what it left), by the bulk judge's warm processes: as strict as eval.py --strict."""
     ends = time.monotonic() + 60 * options.minutes
     seeds = itertools.takewhile(lambda _: time.monotonic() < ends, range(options.seed, options.seed + options.count))
-    with Judge(options.jobs, problem=PROBLEM, device=DEVICE, options=["--timeout", "60"]) as judge:
+    with Judge(
+        options.jobs, problem=PROBLEM, device=DEVICE, options=["--timeout", "60", *["--replay"] * options.replay]
+    ) as judge:
         for verdict in judge.judge_all({"id": str(seed), "source": made(seed).source} for seed in seeds):
             one = made(int(verdict.id))
             time.sleep(0.1)  # what it left behind writes later
@@ -240,6 +242,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="at once (default: 1)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first one (default: 0)")
+    parser.add_argument("--replay", action="store_true", help="make each output anew: eval.py --replay")
     parser.add_argument("--show", action="store_true", help="print the first one's source instead")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what came of them, as a results file")
     options = parser.parse_args(argv)
@@ -278,7 +281,8 @@ def written(
         "kind": "emulated",
         "machine": "an emulated MI300X (gfx942)",
         "versions": {name: version(name) for name in ("torch", "triton")},
-        "command": f"python lab/fuzz_verdicts.py --count {options.count} --seed {options.seed}",
+        "command": f"python lab/fuzz_verdicts.py --count {options.count} --seed {options.seed}"
+        + " --replay" * options.replay,
         "columns": ["answer or piece", *ENDS],
         "rows": [[name, *(str(by[end]) for end in ENDS)] for name, by in by_primitive.items()],
         "notes": [f"Of {sum(ended.values())} submissions: {counts}. One counts in the row of each part.", *found],

@@ -30,8 +30,8 @@ from forge.task.harness import harness_of_eval  # noqa: E402
 FOLDER = ROOT / "lab" / "corpus"
 PROBLEM = FOLDER / "problem"
 DEVICE, TIMEOUT_S = "gfx942", 120
-# Behind what an entry should be: a GPU does not count what kernels execute; another mode than test.
-EMULATED, BENCHMARK = "emulated", "benchmark"
+# Behind what an entry should be: a GPU does not count what kernels execute; another mode than test; with --replay.
+EMULATED, BENCHMARK, REPLAY = "emulated", "benchmark", "replay"
 CASE = "m: 16; n: 32; k: 256; seed: 11\n"
 ROWS = ("amd", "amd_202602")  # of official evaluators that judge one GPU
 
@@ -44,6 +44,7 @@ class Entry:
     source: str  # of the submission
     emulated_alone: bool = False
     mode: str = "test"
+    replayed: bool = False
 
 
 def corpus() -> list[Entry]:
@@ -55,7 +56,7 @@ def corpus() -> list[Entry]:
             words, _, kind = first.removeprefix("# ").partition(": ")
             expected, *where = words.split(", ")
             mode = BENCHMARK if BENCHMARK in where else "test"
-            entries.append(Entry(path.stem, expected, kind, head + body, EMULATED in where, mode))
+            entries.append(Entry(path.stem, expected, kind, head + body, EMULATED in where, mode, REPLAY in where))
     return entries
 
 
@@ -69,7 +70,17 @@ def judged(entry: Entry, device: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "submission.py").write_text(entry.source)
-        options = ("--device", device, "--json", "out.json", "--timeout", "60", "--strict", "--trust")
+        options = (
+            "--device",
+            device,
+            "--json",
+            "out.json",
+            "--timeout",
+            "60",
+            "--strict",
+            "--trust",
+            *["--replay"] * entry.replayed,
+        )
         done = call_eval(entry.mode, PROBLEM, *options, cwd=folder)
         result = json.loads((folder / "out.json").read_text())
     case = result["broken"] or result["cases"][0]
