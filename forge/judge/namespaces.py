@@ -1,13 +1,14 @@
 """Namespaces of a submission's own: processes, files, shared memory and a network in which there is nothing else.
 
 A superuser has them at once, anybody else within a user namespace, where the system allows it. Numbers: Linux,
-include/uapi/linux/{sched,mount,if,sockios}.h; system calls as on all machines since 5.12, pivot_root x86-64's.
+include/uapi/linux/{sched,mount,if,sockios}.h; system calls as on all machines since 5.12, but for pivot_root.
 """
 
 import contextlib
 import ctypes
 import fcntl
 import os
+import platform
 import socket
 import stat
 import struct
@@ -20,7 +21,8 @@ NEW_MOUNTS, NEW_NAMES, NEW_IPC, NEW_USERS, NEW_PIDS, NEW_NETWORK = (
     *(0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000),
 )
 NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE, DETACH = 2, 4, 8, 4096, 16384, 1 << 18, 2
-MOUNT_SETATTR, PIVOT_ROOT, AT_FDCWD, AT_RECURSIVE = 442, 155, -100, 0x8000
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 READ_ONLY, NO_SET_UID = 1, 2
 GET_FLAGS, SET_FLAGS, IS_UP = 0x8913, 0x8914, 1
 LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
@@ -106,7 +108,7 @@ def show_processes(place: str) -> None:
 def move_to(place: str) -> None:
     """Makes it the root of this process, and of all that it starts."""
     os.chdir(place)
-    call("syscall", PIVOT_ROOT, b".", b".")
+    call("syscall", PIVOT_ROOT[platform.machine()], b".", b".")
     call("umount2", b".", DETACH)
     os.chdir("/")
 
