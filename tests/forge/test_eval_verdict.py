@@ -50,7 +50,7 @@ class Clock:
 class InProcess:
     """A pool of one process, which is this one."""
 
-    grouped = False
+    grouped, anew = False, None
 
     def __init__(self, worker: Any, answers: list[Any], ended: Callable[[], None] = lambda: None) -> None:
         self.worker, self.answers, self.assigned, self.limit_s = worker, answers, [0], 10.0
