@@ -32,6 +32,7 @@ MOST_PARTS = 8  # of a workgroup's work, for CUs that have none
 MATRIX_SAVES = 15 / 16  # of multiply-adds of fp32: those of 16 bits are 16 times as many a cycle
 DOUBLES_GO = 0.5  # of what fp64 takes, conversions included
 ATOMIC_MEND = "add up in the wave first, or give groups of lanes copies of their own"
+WORTH = 0.075  # of a launch's time: a replay changes one thing, and shares all other errors with what it changes
 READ_AGAIN = 2  # times, by one L2 after another
 WIDE_BYTES = 16  # of a lane's widest access
 MOVES = ("loads", "stores")
@@ -43,9 +44,8 @@ Rule = Callable[[KernelProfile], Iterator[Advice]]
 def advice_for(kernel: KernelProfile) -> list[Advice]:
     """What the rules say of a kernel's longest launch, what gains most first."""
     found = [advice for rule in RULES for advice in rule(kernel)]
-    known = kernel.longest_time.pair[0]
     shares = [one.gain_us / (kernel.time if one.rule == LAUNCHES else kernel.longest_time).us for one in found]
-    worth = [replace(one, share=share) for one, share in zip(found, shares) if share > known]
+    worth = [replace(one, share=share) for one, share in zip(found, shares) if share > WORTH]
     return sorted(worth, key=lambda one: -one.gain_us)
 
 

@@ -1,11 +1,13 @@
 """How far modelled times lie from published ones: the file that cdna takes its intervals from (cdna/observe/errors.py).
 
-Lines are made of rows of the part `calibrate` alone; what share of the others lies within is told beside them.
+Lines are made of rows of the part `calibrate` alone; what share of the others lies within is told beside them. Ratios
+are those of two kernels of one problem, as `compare` has them: two of three problems make them, the others judge them.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 from cdna.observe.errors import ANY, FILE, ONE_SHAPE, TWO_BOUNDS, Spread, with_interval
@@ -13,10 +15,12 @@ from cdna.results import ModelledTime, ratio_error
 
 from .rows import RowError, problem
 from .runner import Result
+from .sources import TEMPLATES
 
 LEAST, LEAST_PAIRS = 30, 20  # that a line is made of
 EDGES_US = (8.0, 40.0, 200.0)
 SHARE = 0.9
+TWICE = 2.0  # as long as the fastest: a kernel that nobody would keep
 NEAR = 1.5  # times as long: pairs of kernels that somebody would compare
 MOST_PAIRS = 20000
 
@@ -59,17 +63,37 @@ def pairs(rows: Rows, alike: Callable[[Result, Result], bool]) -> list[tuple[Res
     return found[:: len(found) // MOST_PAIRS + 1]
 
 
+def _of_one_shape(a: Result, b: Result) -> bool:
+    two = (a["code"], a["shape"]) != (b["code"], b["shape"])
+    return two and a["family"] == b["family"] and problem(a["shape"]) == problem(b["shape"])
+
+
 def one_shape(a: Result, b: Result) -> bool:
-    same = a["family"] == b["family"] and a["bound"] == b["bound"] and a["code"] != b["code"]
-    return same and problem(a["shape"]) == problem(b["shape"])
+    return a["bound"] == b["bound"] and _of_one_shape(a, b)
 
 
 def two_bounds(a: Result, b: Result) -> bool:
-    return a["bound"] != b["bound"]
+    return a["bound"] != b["bound"] and _of_one_shape(a, b)
 
 
-def spreads_of(rows: Rows) -> list[Spread]:
-    """The lines of the file, of all rows given."""
+def _pairs_part(row: Result) -> str:
+    """Of a problem's pairs; a row's own part would part them."""
+    return (
+        "calibrate" if zlib.crc32(f"{row['card']}|{row['family']}|{problem(row['shape'])}".encode()) % 3 else "holdout"
+    )
+
+
+def kept_by_somebody(rows: Rows) -> list[Result]:
+    """Without kernels that take more than TWICE the fastest published one of their problem."""
+    least: dict[tuple[str, str, str], float] = {}
+    keys = [(row["card"], row["family"], problem(row["shape"])) for row in rows]
+    for key, row in zip(keys, rows):
+        least[key] = min(least.get(key, math.inf), row["published_us"])
+    return [row for key, row in zip(keys, rows) if row["published_us"] <= TWICE * least[key]]
+
+
+def spreads_of(rows: Rows, paired: Rows) -> list[Spread]:
+    """The lines of the file: intervals of `rows`, ratios of `paired`."""
     made = []
     for card in [*sorted({row["card"] for row in rows}), ANY]:
         of_card = [row for row in rows if card in (ANY, row["card"])]
@@ -84,7 +108,7 @@ def spreads_of(rows: Rows) -> list[Spread]:
                 made.append(Spread(card, bound, start, end, len(mine), low, high))
     first_us, last_us = (of(row["modelled_us"] for row in rows) for of in (min, max))
     for bound, alike in ((ONE_SHAPE, one_shape), (TWO_BOUNDS, two_bounds)):
-        off = [abs(_log_error(one) - _log_error(other)) for one, other in pairs(rows, alike)]
+        off = [abs(_log_error(one) - _log_error(other)) for one, other in pairs(paired, alike)]
         if len(off) < LEAST_PAIRS:
             raise RowError(f"{len(off)} pairs of kernels ({bound}): too few")
         most = math.exp(_quantile(off, SHARE))
@@ -126,16 +150,18 @@ def _pairs_within(spreads: Sequence[Spread], rows: Rows, alike: Callable[[Result
 
 def tell(results: Rows, write: bool) -> str:
     """How many of the rows held out lie within what the others say; and the file, where it is to be written."""
-    whole = [row for row in results if "modelled_us" in row and not row.get("unrecorded")]
+    whole = kept_by_somebody([row for row in results if "modelled_us" in row and not row.get("unrecorded")])
     fitted, kept = ([row for row in whole if row["part"] == part] for part in ("calibrate", "holdout"))
-    spreads = spreads_of(fitted)
+    as_published = [row for row in whole if row["family"] not in TEMPLATES]  # else compilers differ as well
+    paired, pairs_kept = ([row for row in as_published if _pairs_part(row) == p] for p in ("calibrate", "holdout"))
+    spreads = spreads_of(fitted, paired)
     told = [f"{SHARE:.0%} intervals of {len(fitted)} rows; of those held out {_within(spreads, kept)}"]
     for name in ("card", "family", "bound"):
         for value in sorted({row[name] for row in kept}):
             mine = [row for row in kept if row[name] == value]
             told.append(f"  {name} {value}: {_within(spreads, mine)}")
     for words, alike in ((ONE_SHAPE, one_shape), (TWO_BOUNDS, two_bounds)):
-        told.append(f"ratios of two kernels, {words}: {_pairs_within(spreads, kept, alike)}")
+        told.append(f"ratios of two kernels, {words}: {_pairs_within(spreads, pairs_kept, alike)}")
     if write:
         versions = sorted({row["model"] for row in fitted})
         FILE.write_text(_file_text(spreads, len(fitted), ", ".join(versions)), encoding="utf-8")
