@@ -65,7 +65,8 @@ struct Checks {
   u32 n_groups;
   struct Orders* orders;  // what happens before what by flags, see happens_before.h
   struct Readers* readers;
-  u32 clock;  // synchronising accesses so far
+  struct Preempts* preempts;  // null: waves go on as they may, see preempt.h
+  u32 clock;                  // synchronising accesses so far
   u64 shadow_bytes;
   volatile u64 progress;  // stores, atomics that changed something, waves that ended
   volatile u64 stuck_at;  // progress + 1 at which threads found all their waves spinning
@@ -149,8 +150,9 @@ struct WaveCheck {
   u32 handed_over;  // turns that it has ended early, see check_wave.cpp
   bool told;        // by a flag, of what another workgroup has done
   bool loaded(u32 at) const { return loads && loads[at >> 6] >> (at & 63) & 1; }
-  u32 barriers;      // passed
-  u64 variable[64];  // per pair of scalar registers: the variable's address that was made there
+  u32 barriers;         // passed
+  u32 held, visits[8];  // at which of its launch's holds, plus 1, and how often it has come to each
+  u64 variable[64];     // per pair of scalar registers: the variable's address that was made there
   struct {
     u16 reg;
     u64 base;
@@ -207,6 +209,7 @@ bool check_global(Wave& w, const Inst& in, const Access& x);
 // An atomic: what its lanes' memory holds before it, and what came of it. False: the wave has to stop.
 void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held);
 bool after_atomic(Wave& w, const Access& x, u64 lanes, const u64* held);
+bool check_stale(Wave& w, const Access& x);  // a load that has been executed, of what another XCD has written
 bool check_scalar(Wave& w, const Inst& in, const Access& x);
 // stream_race.cpp
 bool check_streams(Wave& w, const Access& x, const u64* at, u64 lanes, const u32* data, const Range& r);

@@ -6,6 +6,7 @@
 // returned: with 63 loads behind it a load is back, and LLVM leaves its wait out (for LDS, with 15, it does not).
 #include "register_bits.h"
 #include "happens_before.h"
+#include "preempt.h"
 #include "stores_in_flight.h"
 #include "time/device_clock.h"
 #include "time/observer.h"
@@ -263,6 +264,7 @@ static bool access(Wave& w, WaveCheck& c, Checks& checks, const Inst& in, const 
   if (__builtin_expect((c.dropped | unwritten) != 0, 0)) execute_inside(w, in, x, c.dropped, unwritten);
   else in.fn(w, in);
   if ((atomic || of_lds) && c.spoilt) spoil(w, x, c.spoilt);
+  if (w.wg->l2 && (x.kind == VM_LOAD || x.kind == SMEM_LOAD) && !check_stale(w, x)) return false;
   return !atomic || w.stop == FAULTED || after_atomic(w, x, c.lanes, held);
 }
 
@@ -377,6 +379,10 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
     const Inst& in = w.code[pc];
     const Access& x = table[pc];
     c.pc = pc;
+    if (__builtin_expect(checks.preempts && preempted(w, c, pc), 0)) {
+      w.stop = YIELDED;
+      break;
+    }
     w.executed[pc]++;
     w.clock += p.costs ? p.costs[pc] : CYCLES_OF_MOST;
     w.pc++;

@@ -1,5 +1,6 @@
 // A launch with checks: which memory it may touch, and the state of its workgroups, from its begin to its end.
 #include "happens_before.h"
+#include "preempt.h"
 #include "readers.h"
 #include "memory/watched_memory.h"
 #include <stdlib.h>
@@ -45,6 +46,7 @@ void checks_begin(Checks* c, Program* p, const KernelInfo& k, const Launch& l, u
   c->n_groups = l.groups[0] * l.groups[1] * l.groups[2];
   c->orders = orders_create(c->n_groups);
   c->readers = readers_create();
+  c->preempts = preempts_create(k, l.card->xcds);
   c->n_threads = n_threads;
   const auto add = [](const MemoryRange& known, void* with) {
     Checks& c = *(Checks*)with;
@@ -93,6 +95,7 @@ void checks_end(Checks* c) {
   free(c->unwritten);
   orders_destroy(c->orders);
   readers_destroy(c->readers);
+  preempts_destroy(c->preempts);
   c->n_ranges = 0;
 }
 

@@ -4,6 +4,7 @@
 #include "bounds.h"
 #include "happens_before.h"
 #include "global_race.h"
+#include "preempt.h"
 
 // --- which addresses -----------------------------------------------------------------------------------
 
@@ -246,6 +247,7 @@ static bool check_vector(VectorAccess& a) {
     memcpy(w.address, l.at, sizeof l.at);
   }
   if (l.shared && !check_lds_flat(w, a.in, x, l.at, l.shared)) return false;
+  if (a.c.preempts) preempt_touch(w, x, l.at, l.mask);
   if (l.mask) note_access(a.wave, l.at[__builtin_ctzll(l.mask)]);
   if ((x.to_lds && !check_to_lds(a)) || !check_lanes(a)) return false;
   if (x.kind == VM_LOAD ? x.ordered || x.benign : x.returns) a.c.looks = true;
@@ -290,6 +292,7 @@ bool check_scalar(Wave& w, const Inst& in, const Access& x) {
       !report(w, CHECK_ALIGNMENT, -1, address, nullptr, ~0u, "scalar access to 0x%llx, whose two low bits are ignored",
               (unsigned long long)address))
     return false;
+  if (c.preempts) preempt_touch(w, x, &address, 1);
   auto holds = [&](const Range& r) {
     return !r.freed && address >= r.base && address + x.bytes <= ((r.end + within) & ~within);
   };

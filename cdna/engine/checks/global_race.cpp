@@ -8,6 +8,7 @@
 #include "bounds.h"
 #include "happens_before.h"
 #include "readers.h"
+#include "isa/xcd_l2.h"
 #include "isa/lock.h"
 #include <stdlib.h>
 
@@ -293,6 +294,26 @@ bool check_scalar_race(Wave& w, const Access& x, Range& r, u64 address) {
   address &= ~3ull;
   if ((!r.written && (x.benign || note_early(c, r, &address, 1, 4, now_of(w)))) || !shadow(c, r)) return true;
   return check_cell(w, x, -1, r, (address - (r.base & ~3ull)) >> 2, address, 15, nullptr, false, now_of(w));
+}
+
+// What the emulated L2s have made of a race: the load has got an older value.
+bool check_stale(Wave& w, const Access& x) {
+  Checks& c = *w.wg->check->checks;
+  StaleRead& s = w.wg->l2->stale;
+  const bool widened = s.lane < 0 && (s.address & ~3ull) != s.from;
+  if (!s.found || x.benign || widened || !c.has(CHECK_RACE)) return true;
+  s.found = false;
+  char where[200];
+  const Range* r = describe(c, s.address, 1, where, sizeof where);
+  const char* text = c.program->where[s.writer_pc];
+  return report(
+      w, CHECK_RACE, s.lane, s.address, r, s.writer_pc,
+      s.unreleased
+          ? "reads an old value %s: workgroup %u has written another at %s, XCD %u's L2 holds that, and no release "
+            "(buffer_wbl2 sc1) has written it back"
+          : "reads an old value %s: workgroup %u has written another at %s on XCD %u, its own L2 has kept what it "
+            "had read, and no acquire (buffer_inv sc1) has dropped that",
+      where, s.writer_group, text, s.writer_xcd);
 }
 
 // --- atomics -------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ template <class T> static inline T atomic_cmpswap(u64 address, T x, T compare) {
 
 // Every lane of `mask` in turn; d: where the values before go, or null.
 template <class T, class Apply> static inline void each_atomic(Wave& w, u32* d, u64 mask, Apply apply) {
+  if (__builtin_expect(!!w.wg->l2, 0)) l2_atomic(w, sizeof(T), mask);
   for (; mask; mask &= mask - 1) {
     int i = __builtin_ctzll(mask);
     if (w.address[i] & (sizeof(T) - 1)) {

@@ -7,7 +7,7 @@ template <Form F> static void load(Wave& w, const Inst& in) {
   u32* d = w.vreg(in.dst[0].reg);
   BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
-  load_form<F>(d, w.address, b.whole, b.none);
+  load_form<F>(d, loaded_from(w, in, form_bytes(F), b.whole), b.whole, b.none);
   prefetch_behind<F>(w.address, b.whole);
   for (u64 m = b.partly; m; m &= m - 1) {  // each dword is checked on its own
     int i = __builtin_ctzll(m);
@@ -22,6 +22,7 @@ template <Form F> static void store(Wave& w, const Inst& in) {
   const u32* s = w.vreg(in.src[0].reg);
   BufferAccess b = buffer_addresses(w, in, in.src + 1, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
+  stores_to(w, in, form_bytes(F), b.whole);
   store_form<F>(s, w.address, b.whole);
   order_store(in);
   for (u64 m = b.partly; m; m &= m - 1) {
@@ -38,7 +39,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   u32 base = w.s[M0] + (u32)in.offset;
-  load_to_lds<F>(w, base, b.whole, b.none | b.partly);
+  load_to_lds<F>(w, loaded_from(w, in, form_bytes(F), b.whole), base, b.whole, b.none | b.partly);
   for (u64 m = b.partly; m; m &= m - 1) {
     int i = __builtin_ctzll(m);
     u64 at = (u64)base + i * lds_lane_stride(form_bytes(F));

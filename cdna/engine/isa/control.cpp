@@ -1,6 +1,6 @@
 // Program flow, waits, messages and hardware registers.
 #include "card.h"
-#include "core.h"
+#include "xcd_l2.h"
 
 static void branch(Wave& w, const Inst& in) { w.pc = in.offset; }
 enum Condition { SCC0, SCC1, VCC_ZERO, VCC_SET, EXEC_ZERO, EXEC_SET };
@@ -15,6 +15,13 @@ static void sleep_(Wave& w, const Inst& in) {
   w.stop = YIELDED;
 }
 static void nop(Wave&, const Inst&) {}
+// Within a workgroup's scope, sc0 alone, the L2 is not touched.
+static void write_back(Wave& w, const Inst& in) {
+  if (w.wg->l2 && in.flags & SC1) l2_write_back(w);
+}
+static void invalidate(Wave& w, const Inst& in) {
+  if (w.wg->l2 && in.flags & SC1) l2_invalidate(w);
+}
 static void trap(Wave& w, const Inst& in) {
   fault(w, "s_trap %d: the kernel trapped (an assertion or unreachable code)", in.offset);
 }
@@ -81,8 +88,8 @@ static const OpInfo OPS[] = {
   {"s_decperflevel", nop}, {"v_clrexcp", nop}, {"s_dcache_inv", nop}, {"s_ttracedata", nop}, {"s_sendmsg", nop},
   {"s_trap", trap}, {"s_wakeup", nop}, {"s_getpc_b64", getpc}, {"s_setpc_b64", setpc}, {"s_swappc_b64", swappc},
   {"s_call_b64", call}, {"s_memtime", read_clock<READS_CYCLES>}, {"s_memrealtime", read_clock<READS_TIME>},
-  {"s_getreg_b32", getreg}, {"s_setreg_b32", setreg}, {"s_setreg_imm32_b32", setreg}, {"buffer_wbl2", nop},
-  {"buffer_inv", nop},
+  {"s_getreg_b32", getreg}, {"s_setreg_b32", setreg}, {"s_setreg_imm32_b32", setreg}, {"buffer_wbl2", write_back},
+  {"buffer_inv", invalidate},
 };
 // clang-format on
 extern const OpTable CONTROL_OPS = {OPS, sizeof OPS / sizeof *OPS};

@@ -116,6 +116,7 @@ struct Workgroup {
   void* observed;            // what an observer keeps of it, see observer.h
   struct GroupCheck* check;  // null: the launch has no checks, see check.h
   volatile u64* progress;    // of its checks: counts what changes for other waves
+  struct XcdL2* l2;          // null: what its XCD's L2 holds is not followed, see xcd_l2.h
   bool hands_over;           // to another workgroup: a check wants to see what that one does with a flag
   u64 says_at;               // the flag that it has just written, 0 if it was told by one
 };

@@ -5,13 +5,14 @@ template <Space S, Form F> static void load(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
   if (!exec || !addresses<S>(w, in, in.src[0], in.src[1], form_bytes(F), window)) return;
-  load_form<F>(w.vreg(in.dst[0].reg), w.address, exec);
+  load_form<F>(w.vreg(in.dst[0].reg), loaded_from(w, in, form_bytes(F), exec & ~window.lanes), exec);
   prefetch_behind<F>(w.address, exec);
 }
 template <Space S, Form F> static void store(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
   if (!exec || !addresses<S>(w, in, in.src[0], in.src[2], form_bytes(F), window)) return;
+  stores_to(w, in, form_bytes(F), exec & ~window.lanes);
   store_form<F>(w.vreg(in.src[1].reg), w.address, exec);
   order_store(in);
   if (S == FLAT) close_window(w, form_bytes(F), window);
@@ -23,7 +24,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   PrivateWindow window;
   if (exec && addresses<GLOBAL>(w, in, in.src[0], in.src[1], form_bytes(F), window))
-    load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
+    load_to_lds<F>(w, loaded_from(w, in, form_bytes(F), exec), w.s[M0] + (u32)in.offset, exec);
 }
 
 #define LOAD(NAME, FORM) {"global_load_" NAME, load<GLOBAL, FORM>}, {"flat_load_" NAME, load<FLAT, FORM>},

@@ -1,7 +1,7 @@
 // Lane-wise memory access for global.cpp, buffer.cpp, lds.cpp and atomics.cpp: an instruction first computes the
 // host address of each lane (w.address), then moves data between those addresses and registers.
 #pragma once
-#include "core.h"
+#include "xcd_l2.h"
 
 // What a lane reads or writes. _LO and _HI forms touch one half of the register; loads zero the other half, as cards whose
 // registers have ECC do: measured on an MI300X, and what LLVM counts on (d16PreservesUnusedBits). The ISA documents say
@@ -23,8 +23,8 @@ constexpr int form_bytes(Form f) {
 }
 constexpr int form_dwords(Form f) { return form_bytes(f) < 4 ? 1 : form_bytes(f) / 4; }
 
-// Modifiers that memory instructions take, for their signatures. Cache policies (sc0, sc1, nt) change nothing here:
-// a host access is coherent.
+// Modifiers that memory instructions take, for their signatures. Cache policies (sc0, sc1, nt) change nothing here,
+// for a host access is coherent, but where a launch follows what L2 caches hold.
 
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 typedef u32 u32x8 __attribute__((ext_vector_type(8)));
@@ -234,13 +234,14 @@ template <Form F> static inline void store_form(const u32* s, const u64* a, u64 
 // How far apart lanes lie in LDS where loads go straight there: three dwords take the room of four (CDNA4 ISA 9.1.9).
 constexpr u32 lds_lane_stride(u32 bytes) { return bytes == 12 ? 16 : bytes < 4 ? 4 : bytes; }
 
-// Lanes of `active` load straight to LDS at base + lane * stride, those of `out_of_range` write 0 there; a byte or a
+// Lanes of `active` load from their addresses straight to LDS at base + lane * stride, those of `out_of_range` write 0 there; a byte or a
 // short fills a dword. What lies beyond the allocation is dropped.
-template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, u64 out_of_range = 0) {
+template <Form F>
+static inline void load_to_lds(Wave& w, const u64* from, u32 base, u64 active, u64 out_of_range = 0) {
   constexpr u32 width = form_dwords(F) * 4, stride = lds_lane_stride(form_bytes(F));
   const Workgroup& g = *w.wg;
   if (form_bytes(F) >= 4 && active == ~0ull && (u64)base + WAVE * stride <= g.lds_bytes) {
-    for (u32 i = 0; i < WAVE; i++) memcpy(g.lds + base + i * stride, (const void*)w.address[i], width);
+    for (u32 i = 0; i < WAVE; i++) memcpy(g.lds + base + i * stride, (const void*)from[i], width);
     return;
   }
   for (u64 m = active | out_of_range; m; m &= m - 1) {
@@ -252,10 +253,10 @@ template <Form F> static inline void load_to_lds(Wave& w, u32 base, u64 active, 
       continue;
     }
     if constexpr (form_bytes(F) >= 4) {
-      memcpy(g.lds + at, (const void*)w.address[lane], width);
+      memcpy(g.lds + at, (const void*)from[lane], width);
     } else {
       u32 x;
-      load_lane<F>(&x, (const u8*)w.address[lane]);
+      load_lane<F>(&x, (const u8*)from[lane]);
       poke(g.lds + at, x);
     }
   }

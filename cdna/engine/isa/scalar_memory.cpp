@@ -23,7 +23,9 @@ static Window window_of(Wave& w, const Inst& in, int descriptor, int dwords) {
 }
 
 template <int DWORDS> static void load(Wave& w, const Inst& in) {
-  memcpy(&w.s[in.dst[0].reg], (const void*)address_of(w, in, 0), DWORDS * 4);
+  const u64 address = address_of(w, in, 0);
+  if (__builtin_expect(!!w.wg->l2, 0)) l2_scalar_load(w, address, DWORDS, &w.s[in.dst[0].reg]);
+  else memcpy(&w.s[in.dst[0].reg], (const void*)address, DWORDS * 4);
 }
 template <int DWORDS> static void store(Wave& w, const Inst& in) {
   memcpy((void*)address_of(w, in, 1), &w.s[in.src[0].reg], DWORDS * 4);
@@ -40,6 +42,7 @@ template <int DWORDS> static void buffer_load(Wave& w, const Inst& in) {
   Window inside = window_of(w, in, 0, DWORDS);
   u32 data[DWORDS] = {};
   memcpy(data, (const void*)inside.address, inside.dwords * 4);
+  if (__builtin_expect(!!w.wg->l2, 0)) l2_scalar_load(w, inside.address, (u32)inside.dwords, data);
   memcpy(&w.s[in.dst[0].reg], data, sizeof data);
 }
 template <int DWORDS> static void buffer_store(Wave& w, const Inst& in) {

@@ -70,7 +70,7 @@ template <Form F> static void load_lds(Wave& w, const Inst& in) {
     scratch_read(w, i, offsets.of(i), data[i], form_bytes(F));
     w.address[i] = (u64)data[i];
   }
-  load_to_lds<F>(w, w.s[M0] + (u32)in.offset, exec);
+  load_to_lds<F>(w, w.address, w.s[M0] + (u32)in.offset, exec);
 }
 
 #define LOAD(NAME, FORM) {"scratch_load_" NAME, load<FORM>},

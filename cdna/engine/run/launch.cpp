@@ -1,5 +1,6 @@
 // Launches: hands workgroups to threads and gathers what these have done.
-#include "checks/check.h"
+#include "checks/preempt.h"
+#include "isa/xcd_l2.h"
 #include "journal.h"
 #include "kernel_arguments.h"
 #include "launch.h"
@@ -57,6 +58,7 @@ struct Running {
   u64 room;      // workgroups that the card holds at once
   u32 max_live;  // of a thread
   Hostcall* hostcall;
+  XcdL2* l2;
   GridSync sync;
   DispatchPacket packet;
   const u8* given;  // arguments
@@ -110,6 +112,7 @@ static void make_threads(Running& r, Observer* first) {
     t.fault_lock = &r.fault_lock;
     t.executed = (u64*)calloc(r.p->n_inst + 1, sizeof(u64));
     t.hostcall = r.hostcall;
+    t.l2 = r.l2;
     t.live = &r.live[i];
     t.n_live = &r.n_live;
     t.room = keeps_to_room && r.room < r.total ? (u32)r.room : ~0u;
@@ -184,7 +187,8 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   if (r.n == 0) return;
   r.watch = watch_begins(p, k, *l);
   Observer* first = l->observers ? l->observers->attach(l->observers, p, &k, l) : nullptr;
-  if (r.watch || (first && l->observers->in_order)) r.n = 1;
+  if (schedule_says("l2") && !l->observers && l->card->xcds > 1) r.l2 = l2_create(l->card->xcds);
+  if (r.watch || r.l2 || (first && l->observers->in_order)) r.n = 1;
   make_room(r);
   make_arguments(r);
   clock_costs(*p, *l->card);
@@ -202,6 +206,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   free((void*)l->kernarg);
   l->kernarg = r.given;
   if (l->status == LAUNCHED && !written_in_trial()) journal_launch(*p, kernel, *l);
+  l2_destroy(r.l2);
   hostcall_close(r.hostcall);
   if (r.hostcall) fflush(stdout);
   free(r.threads);

@@ -2,7 +2,7 @@
 // ended; where all of a workgroup's waves wait (s_sleep, or a long stretch without an end in sight) it sets the workgroup
 // aside and starts or resumes another, so that waves which wait for other workgroups make progress. Where all of them wait,
 // it leaves its core to others: what they wait for may come from another process (device_clock.cpp).
-#include "checks/check.h"
+#include "checks/preempt.h"
 #include "checks/stores_in_flight.h"
 #include "isa/host.h"
 #include "thread.h"
@@ -94,6 +94,7 @@ static GroupState run_group(Thread& t, Workgroup& g, bool* worked, u64* says_at)
     }
     if (g.n_ended == g.n_waves) return GROUP_DONE;
     if (!any_ran_out) return GROUP_WAITS;  // every wave sleeps or waits at a barrier
+    if (order_leaves(t.order)) return GROUP_WAITS;
     if (g.hands_over) {
       g.hands_over = false;
       *says_at = g.says_at;
@@ -159,8 +160,8 @@ static void group_waits(Thread& t, Groups& groups, u64 says_at, bool has_room) {
   groups.since_ended = 0;
   Checks* checks = t.launch->checks;
   Wave* culprit;
-  if (checks && (*t.next_group >= t.total || !has_room) && check_stalled(checks, groups.live, groups.n_live, &culprit))
-    record_fault(t, *culprit);
+  if (!checks || (*t.next_group < t.total && has_room) || (checks->preempts && preempt_rests(*checks))) return;
+  if (check_stalled(checks, groups.live, groups.n_live, &culprit)) record_fault(t, *culprit);
 }
 
 static void run_until_ended(Thread& t, Groups& groups) {

@@ -56,5 +56,7 @@ static inline void order_waves(Order& o, u8* waves, u32 n) {
     waves[k] = moved;
   }
 }
+// Whether a workgroup's turn ends behind a round of its waves.
+static inline bool order_leaves(Order& o) { return o.seed && drawn(o) % 2; }
 // Instructions until another wave's turn: mostly few, so that waves meet anywhere.
 static inline u32 order_quantum(Order& o, u32 usual) { return o.seed ? 1u << drawn(o) % 14 : usual; }

@@ -28,6 +28,7 @@ struct Thread {
   Idle idle;
   Order order;
   Observer* observer;  // null: none
+  XcdL2* l2;           // of the launch; null: none is followed
   Hostcall* hostcall;  // null: the kernel makes none
   LiveThread* live;
   volatile u32* n_live;  // workgroups of all threads

@@ -75,6 +75,7 @@ Workgroup* start_group(Thread& t, Workgroup* g, u32 linear) {
   g->lds_bytes = t.lds_bytes;
   g->launch = t.launch;
   g->card = l.card;
+  g->l2 = t.l2;
   poison(g->lds, t.lds_bytes + 16, 0x7fc5a5a5);
   u64 now = clock_group_starts(t.clock);
   for (u32 i = 0; i < n_waves; i++) start_wave(t, *g, g->waves[i], i, now);
