@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from .cards import ARCHS
-from .commands.parser import build_parser, choose_checks, source_of
+from .commands.parser import build_parser, choose_checks, choose_schedule, source_of
 from .errors import CdnaError
 
 
@@ -32,10 +32,16 @@ def run(argv: list[str] | None) -> int:
     try:
         arguments = build_parser().parse_args(words[:own])
         if arguments.command == "run":
+            from .hip.orders import parse_orders, run_orders
             from .hip.run import run_program
 
             choose_checks(arguments.checks)
+            choose_schedule(arguments.schedule)
             sources = [source_of(arguments, file) for file in arguments.files]
+            if arguments.orders is not None:
+                if arguments.counters or arguments.schedule or arguments.sarif or arguments.output:
+                    raise CdnaError("--orders: not with --counters, --schedule, --sarif or -o")
+                return run_orders(sources, words[own + 1 :], *parse_orders(arguments.orders))
             at_end = None
             if arguments.sarif is not None:
                 from .commands.check import seen_to

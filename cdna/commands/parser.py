@@ -2,15 +2,18 @@
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from ..binary.waits import MOST_STEPS
 from ..cards import ARCHS, get_card
+from ..errors import CdnaError
 from ..hip.compile.source import HipSource
 from ..version import model_version, release
 
 DESCRIPTION = "HIP programs and kernels on an emulated MI300X or MI355X, without a GPU."
+_SCHEDULE_WORD = re.compile(r"l2|branches|(order|stream):\d+|xcd:\d+:\d+|ahead:\d+:\d+\.\d+|hold:\d+:\d+\.\d+:\d+:\d+")
 _LETTERS = {"f": "-ffast-math", "m": "-munsafe-fp-atomics", "W": "-Wno-vla"}
 ARGUMENTS = (
     "an argument of the kernel, in order: f16[64x128]=randn (or zeros, ones, nan, arange, empty), FILE.npy, i32=5, "
@@ -58,6 +61,12 @@ def _add_run(commands: Any) -> None:
         help="checks of kernels: all, none or names; the program ends at the first finding (report:LIST: it goes on)",
     )
     run.add_argument("--sarif", type=Path, metavar="FILE", help="also write what checks find, for code scanning")
+    run.add_argument(
+        "--orders",
+        metavar="N[@SEED]",
+        help="also run it in N other orders that the card may take, with checks, to the first that changes an output",
+    )
+    run.add_argument("--schedule", metavar="WORDS", help="run it in the order that `--orders` has printed")
     run.add_argument(
         "-o",
         dest="output",
@@ -246,6 +255,17 @@ def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
     flags += arguments.features
     flags += [f"-O{arguments.level}"] if arguments.level else []
     return HipSource(file, arguments.arch or ARCHS[0], tuple(flags), tuple(arguments.include_dirs))
+
+
+def choose_schedule(words: str | None) -> None:
+    """Have the program's waves held back as `--orders` has printed it: on one thread, with checks."""
+    if words is not None:
+        for word in words.split():
+            if not _SCHEDULE_WORD.fullmatch(word):
+                raise CdnaError(f"--schedule: `{word}` is none of its words: docs/emulated-device.md")
+        seed = next((word.removeprefix("order:") for word in words.split() if word.startswith("order:")), "0")
+        os.environ.update(CDNA_SCHEDULE=words, CDNA_THREADS="1", CDNA_ORDER_SEED=seed)
+        os.environ.setdefault("CDNA_CHECKS", "all")
 
 
 def choose_checks(names: str | None) -> None:

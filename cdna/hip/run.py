@@ -30,6 +30,12 @@ def compile_code_object(source: HipSource, output: Path) -> None:
         raise CdnaError(f"cannot write {output}: {error.strerror}") from None
 
 
+def environment_of_run(arch: str) -> dict[str, str]:
+    """Of a program that is run by itself."""
+    given = {"CDNA_DEVICES": "2", **os.environ}
+    return {**given, "CDNA_ARCH": arch, "CDNA_DETACH": "1", **environment_of_programs()}
+
+
 def run_program(
     sources: Sequence[HipSource],
     arguments: Sequence[str],
@@ -51,13 +57,7 @@ def run_program(
         except OSError as error:
             raise CdnaError(f"cannot write {output}: {error.strerror}") from None
         program = output.absolute()
-    environment = {
-        "CDNA_DEVICES": "2",
-        **os.environ,
-        "CDNA_ARCH": sources[0].arch,
-        "CDNA_DETACH": "1",
-        **environment_of_programs(),
-    }
+    environment = environment_of_run(sources[0].arch)
     if counters:
         from .run_counted import run_counted
 

@@ -62,10 +62,12 @@ hipGraph_t clone(hipGraph_t from) {
 // Nodes in an order in which each follows what it needs; false if there is a cycle.
 bool in_order(hipGraph_t g, List<hipGraphNode_t>& order) {
   Guard guard;
+  const bool backwards = takes_last_branch_first();
   for (hipGraphNode_t node : g->nodes) node->placed = false;
   while (order.count < g->nodes.count) {
     u32 before = order.count;
-    for (hipGraphNode_t node : g->nodes) {
+    for (u64 i = 0; i < g->nodes.count; i++) {
+      hipGraphNode_t node = g->nodes[backwards ? g->nodes.count - 1 - i : i];
       bool ready = !node->placed;
       for (hipGraphNode_t need : node->needs) ready = ready && need->placed;
       if (!ready) continue;

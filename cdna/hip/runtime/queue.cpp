@@ -94,6 +94,19 @@ hipError_t run_counted(hipStream_t handle, const Operation& o) {
   return result;
 }
 
+static void want(ihipStream_t& q, u64 ticket) {
+  if (q.wanted >= ticket) return;
+  q.wanted = ticket;
+  pthread_cond_broadcast(&changed);
+}
+
+// Whether a queue's next work may run. What it needs is waited for, once it is itself.
+static bool may_run(ihipStream_t& q) {  // under the lock
+  if (!q.pending.count || (is_late(q) && q.wanted < q.pending[0]->ticket)) return false;
+  for (const Need& need : q.pending[0]->needs) want(*need.queue, need.ticket);
+  return met(*q.pending[0], q);
+}
+
 static thread_local const ihipStream_t* serving;  // whose work this thread runs
 
 static void* serve(void* argument) {
@@ -107,7 +120,7 @@ static void* serve(void* argument) {
       look_for(q.pending.count);
       pthread_mutex_lock(&lock);
     }
-    while (!q.pending.count || !met(*q.pending[0], q)) pthread_cond_wait(&changed, &lock);
+    while (!may_run(q)) pthread_cond_wait(&changed, &lock);
     Pending* p = q.pending[0];
     q.pending.remove(0);
     p->started = true;
@@ -153,8 +166,8 @@ static void add_needs(ihipStream_t& q, List<Need>& needs, u64 place, u32 branche
 }
 
 // Whether the call should leave the operation to its queue.
-static bool comes_to_wait(const Pending& p, u64 waited_ns) {
-  if (detached && !p.started) return true;
+static bool comes_to_wait(const Pending& p, const ihipStream_t& q, u64 waited_ns) {
+  if ((detached && !p.started) || is_late(q)) return true;
   if (waited_ns > LONG_NS) return true;
   return waited_ns > PATIENCE_NS && (cdna_idle_ns() > PATIENCE_NS || p.operation.kind == DO_WAIT_VALUE);
 }
@@ -174,7 +187,7 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   if (o.kind == DO_WAIT_VALUE) lose_stream_order();
   if (after && after->completed < after_ticket) p->needs.push({after, after_ticket});
   hipError_t result;
-  if (met(*p, q) && !blocks(o.kind)) {
+  if (met(*p, q) && !blocks(o.kind) && !is_late(q)) {
     pthread_mutex_unlock(&lock);
     if (o.kind != DO_RECORD) device_work_begins();
     result = check_moves(o, p->order);
@@ -201,7 +214,7 @@ hipError_t enqueue(ihipStream_t& q, hipStream_t handle, const Operation& o, ihip
   pthread_mutex_unlock(&lock);
   look_for(p->finished);
   pthread_mutex_lock(&lock);
-  while (!p->finished && !comes_to_wait(*p, now_ns() - began)) wait_a_moment();
+  while (!p->finished && !comes_to_wait(*p, q, now_ns() - began)) wait_a_moment();
   result = p->finished ? p->result : hipSuccess;
   if (p->finished) {
     free((void*)p);
@@ -219,7 +232,10 @@ static hipError_t first_error(ihipStream_t& q) {
   return device_lost != hipSuccess ? device_lost : error;
 }
 
-bool is_done(ihipStream_t* q, u64 ticket) { return !q || q->completed >= ticket; }
+bool is_done(ihipStream_t* q, u64 ticket) {
+  if (q) want(*q, ticket);
+  return !q || q->completed >= ticket;
+}
 
 // Whether a queue's work waits for the host function that this thread runs.
 static bool needs_own_end(const ihipStream_t& q) {
@@ -236,6 +252,7 @@ static void wait_until(ihipStream_t& q, u64 ticket) {  // under the lock
     if (found_fault()) return;
   }
   change(waiting, 1);
+  want(q, ticket);
   for (u64 began = now_ns(); q.completed < ticket; wait_a_moment()) {
     if (told || now_ns() - began < TELL_NS || cdna_idle_ns() < TELL_NS) continue;
     told = true;
@@ -305,6 +322,7 @@ bool program_may_act() {
 
 bool queue_is_done(ihipStream_t& q) {
   const Lock locked(lock);
+  want(q, q.issued);
   bool is = q.completed == q.issued;
   if (is) order_program_after(q.order.known);
   return is;

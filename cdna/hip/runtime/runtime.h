@@ -273,6 +273,11 @@ void order_after(ihipStream_t&, const StreamOrder& event);
 void order_program_after(const u64* known, bool has_called = true);  // false: it may have been told otherwise, long ago
 // The work of a step on a branch of a graph, as one that knows how far others have come before it; 0: not known.
 u32 order_step(const WorkOrder& graph, u32 branch, u32 step, u64* known);
+// schedule.cpp
+bool takes_last_branch_first();     // of a graph
+bool is_late(const ihipStream_t&);  // its work waits until somebody waits for it
+void note_output(const CopyCall&);  // a copy that has been made
+u64 streams_made();                 // plus 1
 // pinned_reads.cpp. They return whether the host has written where a copy may still read.
 bool note_pinned_read(const CopyCall&, u32 work);
 bool pinned_reads_end(const u64* known, bool look);
@@ -300,6 +305,7 @@ struct ihipStream_t {
   bool capture_to_given;      // to a graph that the program made
   List<hipGraphNode_t> last;  // nodes that the next captured one comes after
   u64 issued, completed;      // operations; see queue.cpp
+  u64 wanted;                 // up to which somebody waits for them
   List<struct Pending*> pending;
   bool has_thread;
   StreamOrder order;

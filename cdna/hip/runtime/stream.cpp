@@ -26,6 +26,7 @@ ihipStream_t* resolve(hipStream_t s) {
   return streams.contains(s) ? s : nullptr;
 }
 
+u64 streams_made() { return next_stream_id; }
 bool is_null_queue(const ihipStream_t& q) { return &q >= default_streams && &q < default_streams + MAX_DEVICES; }
 
 static u64 now_ns() {
@@ -93,6 +94,7 @@ hipError_t run_operation(hipStream_t stream, const Operation& o) {
     case DO_KERNEL: return run_kernel(o.kernel, o.device);
     case DO_COPY:
       run_copy(o.copy);
+      note_output(o.copy);
       if (reads_unwritten(o.copy) && found_fault()) return device_lost;
       break;
     case DO_FILL: run_fill(o.fill); break;
