@@ -1,0 +1,134 @@
+"""Programs in other orders than the card's own: `--orders`, `--schedule`, and what L2s keep."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.hip_programs import PROGRAMS, run
+
+LOCK_FREE = PROGRAMS / "lock_free.hip"
+# Without the check `race`, which knows most of these faults in any order: what comes of them is asked here.
+WITHOUT_RACES = ("--checks", "bounds,deadlock")
+BY_L2 = ("ticket_lock", "double_checked", "stream_k", "publish", "flag_a_lane")
+BY_TURNS = ("lock", "seqlock")
+
+
+@pytest.mark.parametrize("name", [*BY_L2, *BY_TURNS, "ranks"])
+def test_a_right_program_is_the_same_in_all_orders(name: str) -> None:
+    done = run("--orders", "8", LOCK_FREE, "--", name, "0")
+    assert done.returncode == 0 and "orders: 8 others, no difference" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", [*BY_L2, *BY_TURNS])
+def test_a_fault_is_found_and_shown_again(name: str) -> None:
+    done = run("--orders", "30", *WITHOUT_RACES, LOCK_FREE, "--", name, "1")
+    found = re.search(r"orders: seed (\d+): exit code 1, .*\n(?:  .*\n)+?  again: .*--schedule '(.*)' ", done.stderr)
+    assert done.returncode == 1 and found, done.stderr
+    seed, schedule = found.groups()
+    if name in BY_L2:
+        assert schedule == "l2"
+    if name == "lock":  # one before it takes the lock, one that has it before it stores what it counts
+        assert len(re.findall(r"workgroup \d+, wave 0 of launch 1 .* waits before `flat_store_dword", done.stderr)) == 2
+    again = run("--schedule", schedule, *WITHOUT_RACES, LOCK_FREE, "--", name, "1")
+    right = run("--schedule", schedule, *WITHOUT_RACES, LOCK_FREE, "--", name, "0")
+    assert (again.returncode, right.returncode) == (1, 0), again.stderr + right.stderr
+    if name == "publish":
+        by_seed = run("--orders", f"1@{seed}", *WITHOUT_RACES, LOCK_FREE, "--", name, "1")
+        assert f"--schedule '{schedule}'" in by_seed.stderr, by_seed.stderr
+
+
+def test_a_stale_read_is_told_where_no_race_is() -> None:
+    words = ("--checks", "all", LOCK_FREE, "--", "flag_a_lane", "1")
+    assert run(*words).returncode == 0  # of flags by whole waves any one counts as a release
+    done = run("--schedule", "l2", *words)
+    assert done.returncode == 1 and "race: reads an old value at offset 256" in done.stderr, done.stderr
+    assert "no release (buffer_wbl2 sc1) has written it back" in done.stderr
+
+
+STREAMS = """
+#include <cstdio>
+#include <hip/hip_runtime.h>
+__global__ void add(int* x) { atomicAdd(x, 1); }
+__global__ void twice(int* x) { atomicExch(x, 2 * atomicAdd(x, 0)); }
+int main(int n, char**) {
+  int *p, sum = 0;
+  hipStream_t streams[2];
+  hipEvent_t added;
+  hipMalloc(&p, 4);
+  hipMemset(p, 0, 4);
+  for (auto& stream : streams) hipStreamCreate(&stream);
+  hipEventCreate(&added);
+  add<<<1, 64, 0, streams[0]>>>(p);
+  hipEventRecord(added, streams[0]);
+  if (n > 1) hipStreamWaitEvent(streams[1], added, 0);
+  twice<<<1, 1, 0, streams[1]>>>(p);
+  hipMemcpyAsync(&sum, p, 4, hipMemcpyDeviceToHost, streams[1]);
+  hipStreamSynchronize(streams[1]);
+  printf("%d\\n", sum);
+}
+"""
+
+
+def test_a_stream_that_comes_late(tmp_path: Path) -> None:
+    program = tmp_path / "streams.hip"
+    program.write_text(STREAMS)
+    printed = {
+        (schedule, words): run("--schedule", schedule, *WITHOUT_RACES, program, "--", *words).stdout
+        for schedule in ("", "stream:1", "stream:1 stream:2")
+        for words in ((), ("wait",))
+    }
+    assert {out for (schedule, words), out in printed.items() if words or not schedule} == {"128\n"}
+    assert printed["stream:1", ()] == "0\n"
+    done = run("--orders", "30", *WITHOUT_RACES, program)
+    assert "it prints something else: `0` and not `128`\n  stream 1" in done.stderr, done.stderr
+
+
+GRAPH = """
+#include <cstdio>
+#include <hip/hip_runtime.h>
+__global__ void add(int* x) { atomicAdd(x, 1); }
+__global__ void twice(int* x) { atomicExch(x, 2 * atomicAdd(x, 0)); }
+int main(int n, char**) {
+  int *p, sum = 0;
+  hipGraph_t graph;
+  hipGraphNode_t nodes[2];
+  hipGraphExec_t made;
+  hipMalloc(&p, 4);
+  hipMemset(p, 0, 4);
+  hipGraphCreate(&graph, 0);
+  void* arguments[] = {&p};
+  hipKernelNodeParams call = {};
+  call.func = (void*)add;
+  call.gridDim = 1;
+  call.blockDim = 64;
+  call.kernelParams = arguments;
+  hipGraphAddKernelNode(&nodes[0], graph, nullptr, 0, &call);
+  call.func = (void*)twice;
+  call.blockDim = 1;
+  hipGraphAddKernelNode(&nodes[1], graph, nodes, n > 1, &call);
+  hipGraphInstantiate(&made, graph, nullptr, nullptr, 0);
+  hipGraphLaunch(made, 0);
+  hipDeviceSynchronize();
+  hipMemcpy(&sum, p, 4, hipMemcpyDeviceToHost);
+  printf("%d\\n", sum);
+}
+"""
+
+
+def test_branches_of_a_graph_that_both_update(tmp_path: Path) -> None:
+    program = tmp_path / "graph.hip"
+    program.write_text(GRAPH)
+    done = run("--orders", "8", program)  # with all checks: atomics do not race with each other
+    assert "it prints something else: `64` and not `128`\n  of a graph's nodes" in done.stderr, done.stderr
+    assert run("--schedule", "branches", program, "--", "edge").stdout == "128\n"
+
+
+def test_wrong_words_are_told() -> None:
+    for words, said in (
+        (("--orders", "none"), "--orders none: how many"),
+        (("--orders", "2", "--counters"), "--orders: not with"),
+        (("--schedule", "hold:1"), "--schedule: `hold:1`"),
+    ):
+        done = run(*words, LOCK_FREE, "--", "lock", "0")
+        assert done.returncode == 2 and said in done.stderr, done.stderr
