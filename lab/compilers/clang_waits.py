@@ -132,10 +132,11 @@ def copy_to_lds_behind_its_wait() -> list[Answer]:
     text = """
     __global__ void k(const int* x, int* out) {
       __shared__ int s[128];
-      auto from = (const __attribute__((address_space(1))) int*)x + threadIdx.x;
+      auto from = (__attribute__((address_space(1))) int*)x + threadIdx.x;
       auto to = (__attribute__((address_space(3))) int*)s;
       __builtin_amdgcn_global_load_lds(from, to, 4, 0, 0);
       __builtin_amdgcn_global_load_lds(from + 64, to + 64, 4, 0, 0);
+      __builtin_amdgcn_s_waitcnt(0x0f70);  // vmcnt(0)
       __syncthreads();
       out[threadIdx.x] = s[127 - threadIdx.x] + s[threadIdx.x];
     }"""
