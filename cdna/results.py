@@ -88,6 +88,9 @@ def added(times: Iterable[ModelledTime]) -> ModelledTime:
 SEEN, ALL_ORDERS, ALL_INPUTS, UNDECIDED = "seen", "all orders", "all inputs", "undecided"
 
 
+UNREACHED = "the card does not reach"  # as engine/checks/bounds.cpp and hip/runtime/checks.cpp say it
+
+
 class Finding(Struct, frozen=True):
     """Something a check found, once for each source line and tensor; `count` says how often it did."""
 
@@ -120,6 +123,11 @@ class Finding(Struct, frozen=True):
         text = self.source_text
         place = f"\n  at `{self.instruction}` ({self.source}){where}" if self.instruction else ""
         return what + place + (f"\n  | {text}" if text else "")
+
+    @property
+    def ends_program(self) -> bool:
+        """On a card: an access to what it does not reach is a memory access fault, whatever would come of it."""
+        return self.kind == "bounds" and UNREACHED in self.message
 
     @property
     def line(self) -> str:

@@ -1,4 +1,4 @@
-"""`eval.py test` on an emulated device shows what the checks find, and leaves the verdict alone."""
+"""`eval.py test` on an emulated device shows what checks find; the verdict stays, but where a card would not go on."""
 
 import json
 import subprocess
@@ -136,3 +136,33 @@ def test_an_output_that_nobody_has_written(tmp_path: Path, first: str, result: s
     done = run_command("test", problem, "--submission", file, "--device", "gfx942", "--cases", "0", cwd=tmp_path)
     assert done.returncode == (1 if says else 0), done.stdout + done.stderr
     assert says in done.stdout and ("check:" in done.stdout) == bool(says), done.stdout
+
+
+ON_THE_HOST = """
+import torch, triton, triton.language as tl
+COUNT = torch.{made}
+
+@triton.jit
+def twice(x_ptr, y_ptr, count, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, at < n) * 2, at < n)
+    tl.store(count.to(tl.pointer_type(tl.int32)), 1)
+
+def custom_kernel(x):
+    y = torch.empty_like(x)
+    twice[(triton.cdiv(x.numel(), 64),)](x, y, COUNT.data_ptr(), x.numel(), 64)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    "made, right", [("zeros(1, dtype=torch.int32)", False), ("zeros(1, dtype=torch.int32, pin_memory=True)", True)]
+)
+def test_what_would_end_the_program_on_a_card_is_no_pass(tmp_path: Path, made: str, right: bool) -> None:
+    """The outputs are right: a kernel counts in the host's memory, which faults on a card unless it is pinned."""
+    problem = write_problem(tmp_path / "problem")
+    (file := tmp_path / "submission.py").write_text(ON_THE_HOST.replace("{made}", made))
+    done = run_command("test", problem, "--submission", file, "--device", "gfx942", cwd=ROOT, timeout=ENDS_S)
+    assert (done.returncode == 0) == right, done.stdout + done.stderr
+    assert ("a memory access fault on a card: bounds: " in done.stdout) != right
+    assert ("of the host's, which the card does not reach" in done.stdout) != right
