@@ -5,15 +5,17 @@ instruction (v_pk_*) that executes beside it may then be spared its own, and use
 request 11169 works around it; the write-up is jerryyin/scripts, amdgpu_ds_read_b64_waitcnt/ROOT_CAUSE.md.
 """
 
+import functools
 from collections.abc import Iterator
 
 from ..cards import Card
-from ..isa import facts_of
+from ..isa import facts_of, instructions
 from .flow import Flow
 from .hazards import passes, states_of
 from .uses import Registers, operands_in, registers_in, use_of
 
 ARCHS = ("gfx950",)
+PACKED = {"p16", "p32", "pi16"}  # types of cdna/isa/signature.py
 _NEAR = 64  # instructions between two matrix instructions that may be neighbours
 
 
@@ -65,7 +67,15 @@ def _beside(flow: Flow, matrix: int, card: Card) -> Iterator[int]:
         if facts is None or left <= 0 or index in met or facts.unit == "matrix":
             continue
         met.add(index)
-        if flow.mnemonics[index].startswith("v_pk_"):
+        if _is_packed(flow.mnemonics[index]):
             yield index
         left -= states_of(facts, flow.asm.statements[index].operands)
         pending += [(at, calls, left) for at, calls in flow.after(index, stack)]
+
+
+@functools.cache
+def _is_packed(name: str) -> bool:
+    """Two numbers of each source at once, and no sum of their products: v_pk_*."""
+    instruction = instructions()[name]
+    sources = set(instruction.signature.types("S"))
+    return bool(sources) and sources <= PACKED and "dot" not in instruction.flags

@@ -75,7 +75,7 @@ LANGUAGES = {"triton": "Triton", "hip": "clang, as ziglang has it"}
 def write_results(rows: Rows, known: Mapping[str, Reproducer]) -> None:
     """A table for each language, of the reproducers that some compiler does not get right."""
     for language, name in LANGUAGES.items():
-        mine = {name: one for name, one in known.items() if one.language == language}
+        mine = {name: one for name, one in sorted(known.items()) if one.language == language}
         compilers = sorted({key[1] for key in rows if key[0] in mine}, key=lambda compiler: _order(("", compiler, "")))
         labels = [label(rows, compiler) for compiler in compilers]
         table = {
