@@ -7,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 42_913,
-    "docs": 4_587,
-    "forge": 27_567,
+    "cdna": 44_411,
+    "docs": 4_814,
+    "forge": 28_176,
     "kernels": 14_487,
-    "reference": 2_957,
-    "tests": 42_563,
+    "reference": 2_962,
+    "tests": 43_145,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
