@@ -12,7 +12,7 @@ LINES = {
     "forge": 28_176,
     "kernels": 14_487,
     "reference": 2_962,
-    "tests": 43_145,
+    "tests": 43_150,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
