@@ -583,9 +583,5 @@ class CaseRun:
             result.output_bytes = sum(worker.tail.total_bytes for worker in self.pool.workers)
             if result.passed:
                 result.last_words = self.words()
-        fault = next((one for one in result.device_report.all_findings() if one.ends_program), None)
-        if fault is not None and result.passed:
-            result.status, result.stats, result.buts = Status.CRASH, None, []
-            result.message = f"in call {fault.call}, a memory access fault on a card: {fault.line}"
         self.note_refusals()
         look(self.plan, self.case, result, self.called)

@@ -45,7 +45,11 @@ def report_of(called: Calls) -> CaseReport:
 
 
 def look(plan: EvalPlan, case: CaseSpec, result: CaseResult, called: Calls) -> None:
-    """Fills the result's buts, remarks and torch_work."""
+    """Fills the result's buts, remarks and torch_work; what ends a program on a card is no pass."""
+    fault = next((one for one in result.device_report.all_findings() if one.ends_program), None)
+    if fault is not None and result.passed:
+        result.status, result.stats, result.buts = Status.CRASH, None, []
+        result.message = f"in call {fault.call}, a memory access fault on a card: {fault.line}"
     problem = plan.problem
     work = plan.work_of(case)
     needed = (work.flops or 0.0) if work is not None else 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge.test_own_evaluator import other
 from tests.support.evaltools import REFERENCE, ROOT, checks_find_nothing, generate, run_command, write_problem
 from tests.support.limits import ENDS_S
 
@@ -155,13 +156,17 @@ def custom_kernel(x):
 """
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["", "with its own eval.py"])
 @pytest.mark.parametrize(
     "made, right", [("zeros(1, dtype=torch.int32)", False), ("zeros(1, dtype=torch.int32, pin_memory=True)", True)]
 )
-def test_what_would_end_the_program_on_a_card_is_no_pass(tmp_path: Path, made: str, right: bool) -> None:
+def test_what_would_end_the_program_on_a_card_is_no_pass(tmp_path: Path, made: str, right: bool, own: bool) -> None:
     """The outputs are right: a kernel counts in the host's memory, which faults on a card unless it is pinned."""
-    problem = write_problem(tmp_path / "problem")
-    (file := tmp_path / "submission.py").write_text(ON_THE_HOST.replace("{made}", made))
+    problem, text = write_problem(tmp_path / "problem"), ON_THE_HOST.replace("{made}", made)
+    if own:
+        problem = other(tmp_path)
+        text = text.replace("custom_kernel", "double") + "\ndef halve(x):\n    return x * 0.5\n"
+    (file := tmp_path / "submission.py").write_text(text)
     done = run_command("test", problem, "--submission", file, "--device", "gfx942", cwd=ROOT, timeout=ENDS_S)
     assert (done.returncode == 0) == right, done.stdout + done.stderr
     assert ("a memory access fault on a card: bounds: " in done.stdout) != right
