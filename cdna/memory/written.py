@@ -14,6 +14,8 @@ from ..engine.library import engine
 
 MOST_ROWS = 4096  # of a tensor with gaps; one of more is taken for whole
 
+PLACE = range(abi.constant("PLACE"), abi.constant("PLACE") + abi.constant("PLACE_BYTES"))
+
 Range = tuple[int, int]  # address, bytes
 
 
@@ -53,7 +55,7 @@ def wrote(ranges: Iterable[Range]) -> None:
 
 
 def place() -> None:
-    """Has torch's tensors lie, from now on, where no other process has anything: for `journal`."""
+    """Has torch's tensors lie, from now on, at PLACE, where no other process has anything: for `journal`."""
     engine().lib.cdna_place_allocator(b"libc10.so")
     keep_journal(False, 0)
     journal()  # looked up now: that a library is asked within a call says something of the call

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from forge.judge.operations import _changed, tensors
+from forge.judge.operations import changed_by, tensors
 
 MOST_BYTES = 16 << 20  # of a journal; what is longer is not made anew
 MOST_INLINE, MOST_TOLD = 64 << 10, 1 << 20  # of a tensor that is told by its bytes; of one that nothing could make anew
-ADDRESSES = range(1 << 44, (1 << 44) + (24 << 36))  # of blocks that lie where no other process has any
 
 
 class Notes:
@@ -21,7 +20,7 @@ class Notes:
 
     def add(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given = {x.untyped_storage().data_ptr() for x in tensors((args, kwargs))}
-        changed = {id(x) for x in tensors(_changed(func, args, kwargs))}
+        changed = {id(x) for x in tensors(changed_by(func, args, kwargs))}
         made = [x for x in tensors(result) if x.untyped_storage().data_ptr() not in given]
         try:
             named = {key: self.plain(value, changed) for key, value in kwargs.items()}
@@ -35,7 +34,7 @@ class Notes:
         import torch
 
         if isinstance(value, torch.Tensor):
-            host = value.data_ptr() not in ADDRESSES and id(value) not in changed
+            host = value.data_ptr() not in self.writers.PLACE and id(value) not in changed
             return {"tensor": self.place(value), "held": _held(value) if host and _span(value) <= MOST_INLINE else None}
         if isinstance(value, (list, tuple)):
             return [self.plain(one, changed) for one in value]

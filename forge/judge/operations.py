@@ -350,7 +350,7 @@ class _Counting(TorchDispatchMode):
                 with self.work.accounting:
                     self.writers.fresh(memory_of(result, self.writers))
             return result
-        changed = _changed(func, args, kwargs)
+        changed = changed_by(func, args, kwargs)
         with self.work.accounting:
             overwrites = name in OVERWRITES or func._overloadname == "out"
             kept = {id(x) for x in tensors(changed)} if overwrites else ()
@@ -379,7 +379,7 @@ def _parts(func: Any) -> Callable[..., Any] | None:
     return None if key is None else functools.partial(func._op_dk, key)
 
 
-def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def changed_by(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operation writes to."""
     named = {argument.name: value for argument, value in zip(func._schema.arguments, args)} | kwargs
     return [named.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]

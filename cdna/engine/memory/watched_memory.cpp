@@ -45,15 +45,14 @@ constexpr size_t BLOCK_ALIGNMENT = 4096;
 
 // Blocks in a place where no process of ours has anything: so another one may have the same at the same addresses, which
 // makes anew what kernels did there (run/journal.h). Each of its parts has blocks of one size, a power of 2.
-constexpr u64 PLACE = 1ull << 44, PART_SHIFT = 36, LEAST_SHIFT = 12, CLEARED_SHIFT = 25;  // that one clears when freed
-constexpr u32 PARTS = PART_SHIFT - LEAST_SHIFT;
+constexpr u64 CLEARED_SHIFT = 25;  // of a size that is cleared when freed
 static bool placing;
 static struct {
   List<u64> freed;
   u64 end;  // 0: it is not there yet
 } parts[PARTS];
 
-static bool is_placed(u64 base) { return base - PLACE < (u64)PARTS << PART_SHIFT; }
+static bool is_placed(u64 base) { return base - PLACE < PLACE_BYTES; }
 static u64 placed_bytes(u64 base) { return 1ull << (LEAST_SHIFT + ((base - PLACE) >> PART_SHIFT)); }
 
 static u64 placed(size_t bytes) {  // 0: there is no room

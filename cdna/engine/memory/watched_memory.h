@@ -14,6 +14,10 @@ struct Block {
 bool block_at(u64 address, Block& out);  // false: in none
 typedef void (*EachBlock)(const Block&, void* with);
 
+// Where cdna_place_allocator has blocks lie.
+constexpr u64 PLACE = 1ull << 44, PART_SHIFT = 36, LEAST_SHIFT = 12;
+constexpr u64 PARTS = PART_SHIFT - LEAST_SHIFT, PLACE_BYTES = PARTS << PART_SHIFT;
+
 extern "C" {
 // Watches what that library, loaded already, allocates from now on; keep: and keeps what it frees for a while. Returns how
 // many of its references were redirected.

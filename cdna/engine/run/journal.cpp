@@ -1,5 +1,6 @@
 // What a call's result follows from, in order, and the memory of who makes it anew.
 #include "journal.h"
+#include "isa/host.h"
 #include "isa/lock.h"
 #include "memory/list.h"
 #include <stdlib.h>
@@ -43,7 +44,7 @@ void words(JournalEntry kind, const u64* values, u32 n) {
 
 constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;
 constexpr u64 PAGE = 1 << PAGE_SHIFT, PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT),
-              REGIONS = 1ull << (47 - REGION_SHIFT);
+              REGIONS = 1ull << (ADDRESS_BITS - REGION_SHIFT);
 constexpr u64 MOST_OPEN = 4ull << 30;  // bytes
 enum State : u8 { UNKNOWN, OPEN, OTHERS };
 u8* states[REGIONS];  // by page
@@ -51,7 +52,7 @@ bool replays;
 List<u64> opened;
 
 State state_of(u64 page) {
-  if (page >> (47 - PAGE_SHIFT)) return OTHERS;
+  if (page >> (ADDRESS_BITS - PAGE_SHIFT)) return OTHERS;
   u8*& region = states[page / PAGES];
   const Lock locked(lock);
   if (!region) region = (u8*)calloc(PAGES, 1);
