@@ -260,11 +260,12 @@ def source_of(arguments: argparse.Namespace, file: Path) -> HipSource:
 def choose_schedule(words: str | None) -> None:
     """Have the program's waves held back as `--orders` has printed it: on one thread, with checks."""
     if words is not None:
+        from ..hip.run import environment_of_schedule
+
         for word in words.split():
             if not _SCHEDULE_WORD.fullmatch(word):
                 raise CdnaError(f"--schedule: `{word}` is none of its words: docs/emulated-device.md")
-        seed = next((word.removeprefix("order:") for word in words.split() if word.startswith("order:")), "0")
-        os.environ.update(CDNA_SCHEDULE=words, CDNA_THREADS="1", CDNA_ORDER_SEED=seed)
+        os.environ.update(environment_of_schedule(words))
         os.environ.setdefault("CDNA_CHECKS", "all")
 
 

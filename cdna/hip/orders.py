@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..errors import CdnaError
 from .compile.source import HipSource
-from .run import build_program, environment_of_run
+from .run import build_program, environment_of_run, environment_of_schedule
 
 # Beyond this many times the first run's time, and so many seconds, a run is said not to end.
 _TIMES, _SECONDS = 20, 60.0
@@ -65,16 +65,13 @@ class Runner:
     def __init__(self, program: Path, name: str, arguments: Sequence[str], arch: str) -> None:
         self._command = [name, *arguments]
         self._program = program
-        self._environment = {"CDNA_CHECKS": "all", **environment_of_run(arch), "CDNA_THREADS": "1"}
+        self._environment = {"CDNA_CHECKS": "all", **environment_of_run(arch)}
         self._limit: float | None = None
 
     def run(self, schedule: str) -> Outcome:
         """One run; a finding, an output and where waves meet."""
-        words = schedule.split()
-        seed = next((word.removeprefix("order:") for word in words if word.startswith("order:")), "0")
         with tempfile.NamedTemporaryFile("r", prefix="cdna-order-") as report:
-            environment = {**self._environment, "CDNA_ORDER_SEED": seed, "CDNA_ORDER_REPORT": report.name}
-            environment["CDNA_SCHEDULE"] = schedule
+            environment = {**self._environment, **environment_of_schedule(schedule), "CDNA_ORDER_REPORT": report.name}
             try:
                 done = subprocess.run(
                     self._command,

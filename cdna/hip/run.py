@@ -36,6 +36,12 @@ def environment_of_run(arch: str) -> dict[str, str]:
     return {**given, "CDNA_ARCH": arch, "CDNA_DETACH": "1", **environment_of_programs()}
 
 
+def environment_of_schedule(schedule: str) -> dict[str, str]:
+    """Of a program whose waves take turns as these words say: the same in each run, on one thread."""
+    seeds = [word.removeprefix("order:") for word in schedule.split() if word.startswith("order:")]
+    return {"CDNA_SCHEDULE": schedule, "CDNA_THREADS": "1", "CDNA_ORDER_SEED": seeds[0] if seeds else "0"}
+
+
 def run_program(
     sources: Sequence[HipSource],
     arguments: Sequence[str],
