@@ -7,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_411,
+    "cdna": 44_422,
     "docs": 4_816,
     "forge": 28_176,
     "kernels": 14_487,
     "reference": 2_962,
-    "tests": 43_150,
+    "tests": 43_155,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
