@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -25,13 +26,15 @@ from forge.judge import operations
 from forge.judge.messages import Called, Message, Ready, encoder
 
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial)
+OTHERS_S = 60.0  # that a call waits for one in another thread
 REFERENCE = "ref"  # how the names of a reference's own solutions begin
 
 
 def watch_reference(arch: str) -> None:
-    """Counts how often the reference's solutions are entered: before the submission can take them."""
+    """Counts how often the submission enters the reference's solutions: before it can take them."""
+    operations.follow_threads()
     _Calls.entered = [
-        operations.count_entries(module, name)
+        operations.count_entries(module, name, operations.is_submissions)
         for module in [sys.modules["reference"]]
         for name in vars(module).copy()
         if name.startswith(REFERENCE)
@@ -40,6 +43,7 @@ def watch_reference(arch: str) -> None:
 
 def watch_submission(arch: str) -> None:
     """Wraps what the eval.py may call of it."""
+    operations.follow_threads()
     calls, module = _Calls(arch), sys.modules["submission"]
     for name in calls.names & vars(module).keys():
         if isinstance(function := getattr(module, name), FUNCTIONS):
@@ -53,22 +57,30 @@ class _Calls:
         setup = json.loads(os.environ[CALLS])  # where calls are told, of which functions, and whether for times
         self.socket, self.names, self.count = setup["socket"], set(setup["names"]), setup["count"]
         self.device = resolve(arch, arch)
-        self.encode, self.within = encoder(), False
+        self.encode, self.running = encoder(), threading.Lock()
         self.tell(Ready(fingerprint=self.device.fingerprint()))
 
     def told(self, function: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self.within:  # by the submission itself
+            if self.running.locked() and operations.is_submissions():  # by the submission itself
                 return function(*args, **kwargs)
-            with self.watched(getattr(function, "__name__", "custom_kernel")):
+            name = getattr(function, "__name__", "custom_kernel")
+            # One at a time: what kernels did is told of the whole process.
+            if not self.running.acquire(timeout=OTHERS_S):  # of an eval.py that has given the other call up
+                self.tell(Called(phase=name, unaccounted="another call still ran beside it"))
                 return function(*args, **kwargs)
+            try:
+                with self.watched(name):
+                    return function(*args, **kwargs)
+            finally:
+                self.running.release()
 
         return call
 
     @contextlib.contextmanager
     def watched(self, name: str) -> Iterator[None]:
-        self.within, entered = True, self.entries()
+        entered = self.entries()
         self.device.case_report()  # drop what was launched before
         self.device.count_work(self.count)
         card = self.device.roofline() if self.count else None
@@ -77,7 +89,6 @@ class _Calls:
                 self.device.watch_products(work.add_product)
                 yield
         finally:
-            self.within = False
             if not torch.cuda.is_current_stream_capturing():
                 with contextlib.suppress(Exception):  # a kernel's fault is the eval.py's to meet
                     torch.cuda.synchronize()

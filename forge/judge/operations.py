@@ -385,6 +385,43 @@ def changed_by(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list
     return [named.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]
 
 
+class _Here(threading.local):
+    counting: tuple[Any, ...] = ()  # of this thread: what each of its _Counting is made of
+
+
+_here = _Here()
+
+
+def is_submissions() -> bool:
+    """Whether this thread is in a watched block, or one that no thread outside of these has started."""
+    thread = threading.current_thread()
+    return bool(_here.counting) or not getattr(thread, "outside", thread is threading.main_thread())
+
+
+@functools.cache
+def follow_threads() -> None:
+    """From now on a thread counts where the one that starts it does."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def started(thread: Any) -> None:
+        counting, begin = _here.counting, thread._bootstrap_inner
+        thread.outside = not is_submissions() and not calling_line()
+
+        def counted() -> None:
+            _here.counting = counting
+            with contextlib.ExitStack() as stack:
+                for one in counting:
+                    stack.enter_context(_Counting(*one))
+                begin()
+
+        if counting:
+            thread._bootstrap_inner = counted
+        start(thread)
+
+    threading.Thread.start = started  # type: ignore[assignment, method-assign]
+
+
 @contextlib.contextmanager
 def watch(
     on: bool,
@@ -401,18 +438,14 @@ def watch(
     if not on:
         yield work
         return
-    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
-
-    def counted(thread: threading.Thread) -> None:
-        with _Counting(work, card, sample, writers, notes):
-            begin(thread)
-
-    threading.Thread._bootstrap_inner = counted  # type: ignore[attr-defined]
+    follow_threads()
+    before, one = _here.counting, (work, card, sample, writers, notes)
+    _here.counting = (*before, one)
     try:
-        with _Counting(work, card, sample, writers, notes):
+        with _Counting(*one):
             yield work
     finally:
-        threading.Thread._bootstrap_inner = begin  # type: ignore[attr-defined]
+        _here.counting = before
 
 
 # Events of Python's that tell of work on the host, and how it is called.
@@ -434,15 +467,15 @@ def host_work() -> Callable[[], tuple[str, ...]]:
     return taken
 
 
-def count_entries(module: Any, name: str) -> Callable[[], int]:
-    """How often a function of a module has been entered, whoever calls it by whatever name."""
+def count_entries(module: Any, name: str, counts: Callable[[], bool] = lambda: True) -> Callable[[], int]:
+    """How often a function of a module has been entered, by whatever name; counts: whether by this thread matters."""
     entered = [0]
     function = getattr(module, name, None)
     if isinstance(function, FunctionType):
 
         @functools.wraps(function)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            entered[0] += 1
+            entered[0] += counts()
             return function(*args, **kwargs)
 
         setattr(module, name, counted)

@@ -198,6 +198,50 @@ def test_calls_of_any_function_are_told(tmp_path: Path, text: str) -> None:
     assert {"torch", "triton", "card", "model"} <= result["fingerprint"].keys()
 
 
+# Its threads: one that multiplies and asks the reference all the while, and others that call, two at a time.
+BESIDE = """
+import threading, time
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from reference import make, reference_double
+import submission
+def watches(x, ended):
+    while not ended.wait(0.001):
+        threading.Thread(target=lambda: reference_double(x) + (x.reshape(-1, 1) @ x.reshape(1, -1)).sum()).start()
+def judged(args):
+    x, ended = make(**args), threading.Event()
+    watch = threading.Thread(target=watches, args=(x, ended))
+    watch.start()
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(function, x) for function in (submission.double, submission.halve)]
+        good = (asked[0].result() == reference_double(x)).all() and (asked[1].result() * 2 == x).all()
+    ended.set()
+    watch.join()
+    return bool(good), "" if good else "values differ"
+"""
+ASKS = """
+from concurrent.futures import ThreadPoolExecutor
+from reference import reference_double
+POOL = ThreadPoolExecutor(1)
+def double(x):
+    return POOL.submit(reference_double, x).result()
+def halve(x):
+    return x / 2
+"""
+
+
+def test_what_an_evals_other_threads_do_is_not_the_submissions(tmp_path: Path) -> None:
+    problem = other(tmp_path, BESIDE + FIRST)
+    source = PAIR.replace("def double(x):", "import time\ndef double(x):\n    time.sleep(0.2)")
+    done, result = judge(tmp_path, source, "test", "--strict", problem=problem)
+    assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
+    for case in result["cases"]:
+        assert (case["calls"], counted(case, "launches"), case["torch_work"].get("flops", 0)) == (2, 2, 0), case
+    done, result = judge(tmp_path, ASKS, "test", "--strict", "--cases", "0", problem=problem)
+    assert done.returncode == 3, done.stdout  # but a thread that it starts itself is
+    assert result["cases"][0]["buts"] == ["custom_kernel calls the problem's own ref_kernel"]
+
+
 def test_what_is_wrong_in_any_function_is_found(tmp_path: Path) -> None:
     problem = other(tmp_path)
     source = PAIR.replace("scaled(x, 0.5)", "scaled(x, 0.5 if len(x) != 5 else 0.6)")
