@@ -30,11 +30,12 @@ struct Range : MemoryRange {
   u64 pointer;               // what the kernel got as argument; 0 if it got none
   const char* barred;        // why the launch's device does not reach what is there; null: it does
   volatile u32 written;      // the kernel writes there: set by its first store
-  u64* writes;               // per dword: who wrote, who read last; see global_race.cpp
+  u64* writes;               // per dword: who wrote, who read last; see global_race.cpp, whose block it is
   u64* reads;                // see readers.h
   struct EarlyReads* early;  // what was read before the first write; see readers.h
   bool reads_lost;           // not all of it
   u32* write_pc;             // and whether the writer has read there, HAS_READ
+  u8* noted;                 // per NOTED dwords: whether anything is in those three
   struct ByteWrites* bytes;  // of dwords whose bytes several workgroups have stored: who stored each
   u64* updates;  // per dword: who changed it last by an atomic, or by a store that may be a flag; none until one does
   u32* update_pc;
@@ -114,6 +115,7 @@ struct Undefined {        // a register or a word of scratch, lane by lane; a sc
 };
 struct Values {  // of uninitialised.cpp; registers that known_v and known_s do not have
   Undefined v[512], s[128];
+  u64 followed[10];      // registers of v, then of s, whose state the wave has ever noted
   Undefined* scratch;  // per dword
   u32 n_scratch;
   Origin scc;   // what: 0 if it is defined
@@ -122,7 +124,6 @@ struct Values {  // of uninitialised.cpp; registers that known_v and known_s do 
 
 struct WaveCheck {
   u32 pc;  // of the instruction under check
-  Counter vm, lgkm;
   u32 smem;  // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
   u64 pending_v[VGPR_WORDS], pending_s[3];
   u64 pending_blocks;                   // see block_of; 0: nothing is pending
@@ -140,7 +141,6 @@ struct WaveCheck {
   u64 recent[16];         // its last accesses to memory, each instruction and address once
   u32 n_recent, repeats;  // those since the last that was none of them: a wave that polls has no other
   bool spins;
-  u64 apart[WAVE];  // lanes' distances from the first one's address in a store, in which no two were at one place
   bool apart_known;
   u32 seen[16];      // LDS accesses of each other wave, by lgkm's count, that a flag has told of
   u32 last_access;   // instruction of its last memory access
@@ -159,6 +159,9 @@ struct WaveCheck {
   } derived[4];  // pairs of vector registers with addresses made of those
   u32 n_derived;
   Values values;
+  // What the counters, and the distances, hold counts only where the wave has put it there.
+  Counter vm, lgkm;
+  u64 apart[WAVE];  // lanes' distances from the first one's address in a store, in which no two were at one place
   // A bit an instruction: loads of global memory that it has executed; those that have found all defined that they read
   // and left all defined that they write, and nothing has become undefined since.
   u64 *loads, *sound;
@@ -232,7 +235,7 @@ void undefine_lane(WaveCheck& c, u32 reg, int lane, u32 lds_byte, bool moves);
 u64 lanes_of_unwritten_lds(const WaveCheck& c, u32 reg);
 // That it matters what is there; pc: of the read. False: the wave has to stop.
 bool unwritten_lds(Wave& w, int lane, u32 lds_byte, u32 pc);
-void forget_values(WaveCheck& c, u32 n_vgpr);
+void forget_values(WaveCheck& c);
 bool check_lds(Wave& w, const Inst& in, const Access& x);
 bool check_lds_flat(Wave& w, const Inst& in, const Access& x, const u64* address, u64 lanes);  // lanes that mean LDS
 bool check_lds_dma(Wave& w, const Access& x, u32 base, u32 width, u64 lanes);

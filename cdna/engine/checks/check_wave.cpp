@@ -421,9 +421,13 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 
 // --- workgroups ----------------------------------------------------------------------------------------
 
-static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
+static void start_wave_check(WaveCheck& c, const KernelInfo& k) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
-  forget_values(c, n_vgpr);
+  for (u32 i = 0; i < 2; i++) {
+    Counter& counter = i ? c.lgkm : c.vm;
+    counter.issued = counter.done = counter.n = 0;
+  }
+  forget_values(c);
   if (c.loads) memset(c.loads, 0, 16 * c.n_loads);  // and c.sound
   c.stalled_at = ~0ull;
   u32 given =
@@ -434,5 +438,5 @@ static void start_wave_check(WaveCheck& c, const KernelInfo& k, u32 n_vgpr) {
 }
 
 void check_start_waves(Workgroup& g, const KernelInfo& k) {
-  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k, g.check->checks->program->n_vgpr);
+  for (u32 i = 0; i < g.n_waves; i++) start_wave_check(g.check->waves[i], k);
 }

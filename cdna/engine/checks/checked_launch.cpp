@@ -1,4 +1,5 @@
 // A launch with checks: which memory it may touch, and the state of its workgroups, from its begin to its end.
+#include "global_race.h"
 #include "happens_before.h"
 #include "preempt.h"
 #include "readers.h"
@@ -83,10 +84,8 @@ void checks_end(Checks* c) {
   for (u32 i = 0; i < c->n_asked; i++)
     if (!written_whole(*c, c->asked[i])) c->asked[i] = 0;
   for (u32 i = 0; i < c->n_ranges; i++) {
-    free(c->ranges[i].writes);
-    free(c->ranges[i].reads);
+    free_cells(c->ranges[i]);
     early_reads_free(c->ranges[i].early);
-    free(c->ranges[i].write_pc);
     free(c->ranges[i].bytes);
     free(c->ranges[i].updates);
     free(c->ranges[i].update_pc);

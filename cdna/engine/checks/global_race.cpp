@@ -37,6 +37,53 @@ static void note_read(Readers& all, u64& readers, u64 cell) {
   __atomic_store_n(&readers, readers_with(all, __atomic_load_n(&readers, __ATOMIC_RELAXED), cell), __ATOMIC_RELAXED);
 }
 
+// A range's three arrays are one block. That of a launch which has ended is kept for one to come: fresh memory takes its
+// pages from the host again. Only what the launch has noted is cleared.
+constexpr u64 NOTED = 1024, MOST_KEPT = 16 << 20;  // dwords; bytes
+static struct {
+  pthread_mutex_t lock;
+  u64* block;
+  u64 bytes;
+} kept = {PTHREAD_MUTEX_INITIALIZER, nullptr, 0};
+
+static u64 cells_of(const Range& r) { return (r.end - (r.base & ~3ull)) / 4 + 2; }
+static u64 block_bytes(u64 dwords) { return 20 * dwords + dwords / NOTED + 1; }
+static void note_at(const Range& r, u64 index) { r.noted[index / NOTED] = 1; }
+
+static void make_cells(Range& r) {
+  const u64 dwords = cells_of(r), bytes = block_bytes(dwords);
+  u64* block = nullptr;
+  if (const Lock locked(kept.lock); kept.bytes >= bytes) {
+    block = kept.block;
+    kept.block = nullptr;
+    kept.bytes = 0;
+  }
+  r.writes = block ? block : (u64*)calloc(1, bytes);
+  r.reads = r.writes + dwords;
+  r.write_pc = (u32*)(r.reads + dwords);
+  r.noted = (u8*)(r.write_pc + dwords);
+}
+
+void free_cells(Range& r) {
+  const u64 dwords = cells_of(r), bytes = block_bytes(dwords);
+  u64* block = r.writes;
+  if (block && bytes <= MOST_KEPT && bytes > __atomic_load_n(&kept.bytes, __ATOMIC_RELAXED)) {
+    for (u64 from = 0; from < dwords; from += NOTED) {
+      const u64 n = dwords - from < NOTED ? dwords - from : NOTED;
+      if (!r.noted[from / NOTED]) continue;
+      memset(r.writes + from, 0, 8 * n);
+      memset(r.reads + from, 0, 8 * n);
+      memset(r.write_pc + from, 0, 4 * n);
+      r.noted[from / NOTED] = 0;
+    }
+    const Lock locked(kept.lock);
+    block = kept.block;
+    kept.block = r.writes;
+    kept.bytes = bytes;
+  }
+  free(block);
+}
+
 // What was read before the first write, as if it had been read now.
 static void note_early_reads(Checks& c, Range& r) {
   struct Noting {
@@ -49,6 +96,7 @@ static void note_early_reads(Checks& c, Range& r) {
     for (u64 k = (address - base) >> 2; k <= (address + bytes - 1 - base) >> 2; k++) {
       const u64 at = base + 4 * k, from = at < address ? address - at : 0,
                 to = at + 4 > address + bytes ? address + bytes - at : 4;
+      note_at(n.r, k);
       note_read(*n.c.readers, n.r.reads[k], cell | ((1u << to) - (1u << from)));
     }
   };
@@ -59,12 +107,10 @@ bool shadow(Checks& c, Range& r) {
   if (__atomic_load_n(&r.written, __ATOMIC_ACQUIRE)) return r.writes;
   const Lock locked(c.lock);
   if (!r.written) {
-    u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2, bytes = dwords * 20;
+    const u64 bytes = block_bytes(cells_of(r));
     if (c.shadow_bytes + bytes <= SHADOW_LIMIT && c.n_groups <= MAX_GROUPS) {
       c.shadow_bytes += bytes;
-      r.reads = (u64*)calloc(dwords, 8);
-      r.write_pc = (u32*)calloc(dwords, 4);
-      r.writes = (u64*)calloc(dwords, 8);
+      make_cells(r);
       note_early_reads(c, r);
     }
     __atomic_store_n(&r.written, 1u, __ATOMIC_RELEASE);
@@ -105,7 +151,7 @@ struct ByteWrites {
 static ByteWrites* byte_writes(Checks& c, Range& r) {
   constexpr u64 MOST = 1ull << 25;  // dwords; of those that are not touched the host's memory is not taken
   ByteWrites* bytes = __atomic_load_n(&r.bytes, __ATOMIC_ACQUIRE);
-  const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
+  const u64 dwords = cells_of(r);
   if (bytes || dwords > MOST) return bytes;
   const Lock locked(c.lock);
   if (!r.bytes) __atomic_store_n(&r.bytes, (ByteWrites*)calloc(dwords, sizeof(ByteWrites)), __ATOMIC_RELEASE);
@@ -207,6 +253,7 @@ static bool check_cell(Wave& w, const Access& x, int lane, Range& r, u64 index, 
   Cell wrote = {__atomic_load_n(&r.writes[index], __ATOMIC_RELAXED)};
   u64 mine = now | bytes;
   u32 pc = check_of(w).pc;
+  note_at(r, index);
   bool hit = unordered(w, wrote, bytes);
   u32 before = r.write_pc[index], write_pc = before & ~HAS_READ;
   const Cell whole = wrote;
@@ -272,6 +319,8 @@ bool untouched(Wave& w, const Access& x, const u64* at, u64 lanes, Range& r, con
   for (u32 i = 0; i < n; i++) seen |= writes[i] | updates[i];
   for (u32 i = 0; i < n; i++) seen |= data ? reads[i] : reads[i] ^ reads[0];
   if (seen) return false;
+  for (u32 i = 0; i < n; i += NOTED) note_at(r, index + i);
+  note_at(r, index + n - 1);
   if (!data) {
     const u64 readers = x.benign ? reads[0] : readers_with(*w.wg->check->checks->readers, reads[0], mine);
     for (u32 i = 0; i < n; i++) reads[i] = readers;
@@ -328,7 +377,7 @@ void before_atomic(const Wave& w, const Access& x, u64 lanes, u64* held) {
 
 static bool has_updates(Checks& c, Range& r) {
   if (__atomic_load_n(&r.updates, __ATOMIC_ACQUIRE)) return true;
-  const u64 dwords = (r.end - (r.base & ~3ull)) / 4 + 2;
+  const u64 dwords = cells_of(r);
   const Lock locked(c.lock);
   if (!r.updates && c.shadow_bytes + 12 * dwords <= SHADOW_LIMIT) {
     c.shadow_bytes += 12 * dwords;

@@ -473,9 +473,12 @@ bool check_values(Wave& w, WaveCheck& c, const Inst& in, const Access& x) {
   }
 }
 
-void forget_values(WaveCheck& c, u32 n_vgpr) {
-  memset(c.values.v, 0, sizeof(Undefined) * (n_vgpr < 512 ? n_vgpr : 512));
-  memset(c.values.s, 0, sizeof c.values.s);
+void forget_values(WaveCheck& c) {
+  for (u32 i = 0; i < 10; i++) {
+    for (u64 m = c.values.followed[i]; m; m &= m - 1)
+      (i < 8 ? c.values.v + 64 * i : c.values.s + 64 * (i - 8))[__builtin_ctzll(m)] = {};
+    c.values.followed[i] = 0;
+  }
   memset(c.values.scratch, 0, sizeof(Undefined) * c.values.n_scratch);
   c.values.scc = {0, 0};
   c.values.of_lds = false;

@@ -78,9 +78,11 @@ static inline void write_register(WaveCheck& c, u64* known, Undefined& cell, u32
   }
 }
 static inline void write_vector(WaveCheck& c, u32 reg, const Flow& f, u64 lanes) {
+  c.values.followed[reg >> 6] |= 1ull << (reg & 63);
   write_register(c, c.known_v, c.values.v[reg], reg, f, lanes, ALL);
 }
 static inline void write_scalar(WaveCheck& c, u32 reg, const Flow& f) {
+  c.values.followed[8 + (reg >> 6)] |= 1ull << (reg & 63);
   if (reg < EXEC) write_register(c, c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
 }
 static inline void write_pair(WaveCheck& c, u32 reg, const Flow& f) {
