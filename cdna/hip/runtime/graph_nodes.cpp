@@ -165,10 +165,6 @@ hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* p) 
   return done(hipSuccess);
 }
 hipError_t hipDrvGraphAddMemsetNode(NEEDS, const hipMemsetParams* p, hipCtx_t) { ADDING(memset_operation(p, &o)); }
-hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const hipMemsetParams* p,
-                                              hipCtx_t) {
-  CHANGING_IN(memset_operation(p, &o));
-}
 
 hipError_t hipGraphAddMemcpyNode(NEEDS, const hipMemcpy3DParms* p) { ADDING(copy3d_operation(p, &o)); }
 hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* p) {
@@ -189,28 +185,6 @@ hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy3DParms* p)
   return done(hipSuccess);
 }
 hipError_t hipDrvGraphAddMemcpyNode(NEEDS, const HIP_MEMCPY3D* p, hipCtx_t) { ADDING(copy3d_operation(p, &o)); }
-hipError_t hipDrvGraphMemcpyNodeSetParams(hipGraphNode_t node, const HIP_MEMCPY3D* p) {
-  CHANGING(copy3d_operation(p, &o));
-}
-hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t e, hipGraphNode_t node, const HIP_MEMCPY3D* p, hipCtx_t) {
-  CHANGING_IN(copy3d_operation(p, &o));
-}
-hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* p) {
-  READING(DO_COPY, p);
-  const CopyCall& c = node->operation.copy;
-  memset((void*)p, 0, sizeof *p);
-  p->srcMemoryType = p->dstMemoryType = hipMemoryTypeUnified;
-  p->srcHost = p->srcDevice = (void*)c.from;
-  p->dstHost = p->dstDevice = c.to;
-  p->srcPitch = c.from_pitch;
-  p->dstPitch = c.to_pitch;
-  p->srcHeight = c.from_slice / c.from_pitch;
-  p->dstHeight = c.to_slice / c.to_pitch;
-  p->WidthInBytes = c.width;
-  p->Height = c.height;
-  p->Depth = c.depth;
-  return done(hipSuccess);
-}
 NODE_CALLS(hipGraphAddMemcpyNode1D, hipGraphMemcpyNodeSetParams1D, hipGraphExecMemcpyNodeSetParams1D,
            (void* to, const void* from, size_t bytes, hipMemcpyKind), memcpy1d_operation(to, from, bytes, &o))
 NODE_CALLS(hipGraphAddMemcpyNodeToSymbol, hipGraphMemcpyNodeSetParamsToSymbol, hipGraphExecMemcpyNodeSetParamsToSymbol,
@@ -265,7 +239,6 @@ hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, hipMemAllocNodePar
   return done(hipSuccess);
 }
 hipError_t hipGraphAddMemFreeNode(NEEDS, void* p) { ADDING(free_operation(p, &o)); }
-hipError_t hipDrvGraphAddMemFreeNode(NEEDS, hipDeviceptr_t p) { ADDING(free_operation(p, &o)); }
 hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void* out) {
   READING(DO_FREE, out);
   *(void**)out = node->operation.memory;
