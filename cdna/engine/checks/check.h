@@ -115,7 +115,7 @@ struct Undefined {        // a register or a word of scratch, lane by lane; a sc
 };
 struct Values {  // of uninitialised.cpp; registers that known_v and known_s do not have
   Undefined v[512], s[128];
-  u64 followed[10];      // registers of v, then of s, whose state the wave has ever noted
+  u64 followed[10];    // registers of v, then of s, whose state the wave has ever noted
   Undefined* scratch;  // per dword
   u32 n_scratch;
   Origin scc;   // what: 0 if it is defined
@@ -123,7 +123,7 @@ struct Values {  // of uninitialised.cpp; registers that known_v and known_s do 
 };
 
 struct WaveCheck {
-  u32 pc;  // of the instruction under check
+  u32 pc;    // of the instruction under check
   u32 smem;  // scalar operations among lgkm's outstanding ones, or flat ones: they return in any order
   u64 pending_v[VGPR_WORDS], pending_s[3];
   u64 pending_blocks;                   // see block_of; 0: nothing is pending

@@ -5,7 +5,7 @@
 constexpr u32 MAX_CLOCK = 0xfffff;  // of a launch, from which on no race is looked for
 u64 now_of(const Wave& w);          // what is noted of an access of this wave
 void free_cells(Range& r);
-bool shadow(Checks& c, Range& r);   // whether accesses to the range are noted, from its first store on
+bool shadow(Checks& c, Range& r);  // whether accesses to the range are noted, from its first store on
 // A read of what nobody has written yet, once it is noted; false: somebody has meanwhile.
 bool note_early(Checks& c, Range& r, const u64* at, u64 lanes, u32 bytes, u64 now);
 // Whether nobody has touched there what all lanes access, one behind the other: the access is noted then.
