@@ -15,6 +15,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import select
 import signal
 import socket
@@ -66,6 +67,7 @@ MOST_CALL_BYTES = 64 << 20
 MOST_OF_FREE_MEMORY = 0.75  # for the eval.py and all below it: it makes inputs itself, of whatever size
 COUNTS = ("uncounted", "trials", "timed_itself", "flops")  # of a report
 JUDGED = (Status.PASS, Status.FAIL, Status.ERROR)  # by our judge, of cases that the eval.py gets as well
+WORD = re.compile(r"[^\W\d]\w*")
 NOT_REACHED = "eval.py did not come to it"
 UNSEEN = "its calls were not seen: nothing is told of its kernels, and nothing was checked"
 
@@ -311,10 +313,12 @@ class _Evaluation:
         """Once, and again with the cases that are left where one has ended it."""
         left, hangs = self.wanted() if self.run.broken is None else [], 0
         mode = self.plan.mode if self.run.timed else "test"
-        names = words_of(self.own_eval) if self.plan.device.emulated and not self.beside else set()
         self.plan.device.prepare_builds()
         with Workspace(self.plan.problem, self.plan.submission, keeps_builds(self.plan.device)) as workspace:
-            self.workspace = workspace
+            self.workspace, names = workspace, set[str]()
+            if self.plan.device.emulated and not self.beside:  # programs within texts call as well
+                files = (data for name, data in workspace.files.items() if name != workspace.submission)
+                names = {word for data in files for word in WORD.findall(data.decode(errors="replace"))}
             while left:
                 (workspace.make_folder() / "cases.txt").write_text("".join(f"{case.spec}\n" for case in left))
                 log = OfficialLog(left, self.run.timed, self.begun, self.told)

@@ -185,10 +185,18 @@ def test_an_emulated_benchmark_models_times_and_has_the_eval_judge_in_test_mode(
 # ---------------------------------------------------------------- with functions of other names
 
 
+# By a program of its own.
+CHILD = f"""
+import subprocess, sys
+def judged(args):
+    text = {TWO!r} + "print(judged(eval(sys.argv[1]))[0])"
+    done = subprocess.run([sys.executable, "-c", "import sys" + text, str(args)], capture_output=True, text=True)
+    return done.stdout.split() == ["True"], done.stderr
+"""
 POOLED = IN_A_POOL + "".join(f"    {line}\n" for line in FIRST.splitlines())
 
 
-@pytest.mark.parametrize("text", [POOLED, TWO + AFTERWARDS])
+@pytest.mark.parametrize("text", [POOLED, TWO + AFTERWARDS, CHILD + FIRST], ids=["pool", "afterwards", "python -c"])
 def test_calls_of_any_function_are_told(tmp_path: Path, text: str) -> None:
     problem = other(tmp_path, text)
     done, result = judge(tmp_path, PAIR, "test", "--strict", problem=problem)
