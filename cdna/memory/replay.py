@@ -44,13 +44,12 @@ class Programs:
             raise RuntimeError(message.value.decode(errors="replace"))
         self.known[NUMBER.unpack_from(payload)[0]] = program
 
-    def launch(self, payload: memoryview) -> int:
-        """FLOPs of one, at most. payload: of KERNEL_LAUNCHED."""
+    def launch(self, payload: memoryview) -> None:
+        """One, which the log of launches has then. payload: of KERNEL_LAUNCHED."""
         number, kernel, *sizes, lds, cooperative, n_bytes = LAUNCH.unpack_from(payload)
         program, kernarg = self.known[number], bytes(payload[LAUNCH.size :])
         if kernel >= self.lib.cdna_kernels_of(program) or len(kernarg) != n_bytes:
             raise RuntimeError("a launch of no kernel")
-        executed = (ctypes.c_uint64 * (self.lib.cdna_instructions_of(program) + 1))()
         launch = Launch(
             groups=tuple(sizes[:3]),
             block=tuple(sizes[3:]),
@@ -59,15 +58,13 @@ class Programs:
             kernarg=ctypes.cast(ctypes.c_char_p(kernarg), ctypes.c_void_p),
             kernarg_bytes=n_bytes,
             cooperative=cooperative,
-            executed=executed,
             card=self.lib.cdna_card(self.card),
         )
+        logged = self.lib.cdna_log_begin(program, kernel, ctypes.byref(launch))
         self.lib.cdna_launch(program, kernel, ctypes.byref(launch))
+        self.lib.cdna_log_end(logged, program, ctypes.byref(launch))
         if launch.status:
             raise RuntimeError(launch.message.decode(errors="replace"))
-        sums = abi.structure("Executed")()
-        self.lib.cdna_executed(program, self.card, executed, ctypes.byref(sums))
-        return int(sums.flops)
 
     def forget(self) -> None:
         for program in self.known.values():

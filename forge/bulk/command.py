@@ -37,7 +37,8 @@ from forge.judge.plan import BAD_INPUT
 
 # Of eval.py: these mean the same here.
 PASSED_ON = set(
-    "--seed --timeout --full --harness --trust --calls --no-accuracy --checks --triton --world-size --replay".split()
+    "--seed --timeout --full --harness --trust --calls --no-accuracy --checks --triton --world-size --replay "
+    "--no-replay".split()
 )
 MOST_LINE_BYTES, CHUNK_BYTES = 64 << 20, 1 << 16
 LOOKS_EVERY_S = 0.5
@@ -204,7 +205,10 @@ def options_of(args: argparse.Namespace, names: set[str] = PASSED_ON) -> list[st
     options = []
     for action in eval_parser()._actions:
         if names & set(action.option_strings) and (value := getattr(args, action.dest)) != action.default:
-            options += [action.option_strings[0], *([] if value is True else [str(value)])]
+            flag = action.nargs == 0  # of two for the same, the one that was given
+            options += (
+                [action.option_strings[0], *[str(value)] * (not flag)] if not flag or value == action.const else []
+            )
     return options
 
 

@@ -34,6 +34,17 @@ def _edited_of(files: tuple[tuple[str, int], ...]) -> list[str]:
         return []
 
 
+def not_replayed(plan: EvalPlan, official_eval: bool) -> str:
+    """Why no output is made anew, where that is asked for."""
+    whys = {
+        "the folder's own eval.py judges": official_eval,
+        "a GPU tells of no launch": not plan.device.emulated,
+        "several ranks read each other's memory": plan.grouped,
+    }
+    why = next((text for text, holds in whys.items() if holds), "")
+    return f"outputs are not made anew: {why}" if why and plan.replayed else ""
+
+
 def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
     notes = [
         *header_note(plan),
@@ -75,6 +86,8 @@ def notes_for(plan: EvalPlan, official_eval: bool) -> list[str]:
         notes.append(f"{problem.name} is judged on {problem.arch}; times and fractions here are {plan.device.arch}'s")
     if plan.fixed_ranks and plan.grouped:
         notes.append("easier than the leaderboard: rank i stays in process i (--fixed-ranks)")
+    if (text := not_replayed(plan, official_eval)) and not plan.replay_asked:
+        notes.append(text)
     if not official_eval:
         notes.append(f"deviates: {ALWAYS} (docs/harness.md)")
     return notes

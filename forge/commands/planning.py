@@ -106,9 +106,11 @@ def eval_parser() -> Parser:
     p.add_argument(
         "--replay",
         action="store_true",
+        default=None,
         help="emulated, one GPU: make each output anew of the kernels and operations that it is said to be made by, in "
-        "a process that never held the submission (docs/harness.md)",
+        "a process that never held the submission (docs/harness.md); so does --strict",
     )
+    p.add_argument("--no-replay", dest="replay", action="store_false", default=None, help="with --strict: do not")
     p.add_argument(
         "--fixed-ranks",
         action="store_true",
@@ -187,7 +189,8 @@ def make_plan(args: argparse.Namespace, source: bytes | None = None) -> tuple[Ev
         fixed_ranks=args.fixed_ranks,
         calls=args.calls,
         judged=not args.no_judge,
-        replayed=args.replay,
+        replayed=args.strict if args.replay is None else args.replay,
+        replay_asked=bool(args.replay),
         sample=sample,
         not_sampled=not_sampled,
         small=small_case(problem, reads, judged=bool(sample)) if device.emulated else None,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from forge.commands import own_evaluator
-from forge.commands.caveats import notes_for
+from forge.commands.caveats import not_replayed, notes_for
 from forge.commands.texts import finding_texts
 from forge.console import EXIT_BAD_INPUT, EXIT_BUT, EXIT_FAIL, EXIT_PASS
 from forge.judge.evaluate import Listener, evaluate
@@ -16,7 +16,11 @@ from forge.task.problem import own_entry
 
 def new_run(plan: EvalPlan, own_eval: Path | None) -> Run:
     """own_eval: an eval.py of the folder's own that must judge."""
-    return Run(plan.mode, [], timed=not plan.device.emulated, notes=notes_for(plan, official_eval=own_eval is not None))
+    official = own_eval is not None
+    doubt = not_replayed(plan, official) if plan.replay_asked else ""
+    return Run(
+        plan.mode, [], timed=not plan.device.emulated, notes=notes_for(plan, official), buts=[doubt] if doubt else []
+    )
 
 
 def fill(

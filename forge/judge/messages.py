@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from forge.device.base import Fingerprint
-from forge.device.report import DeviceReport
+from forge.device.report import DeviceReport, TimesUs
 from forge.judge.output import Output
 from forge.judge.results import Accuracy, Fault, Status, TorchWork
 from forge.task.problem import Case, Precision
@@ -157,6 +157,7 @@ class Replay(Message, frozen=True):
     layout: bytes  # of the input, which the referee has put there
     output: Output
     slot: int
+    count: bool = False  # for a modelled time
 
 
 REPLAY_COMMANDS = (Setup, BeginCase, Replay, EndCase)
@@ -280,6 +281,7 @@ class Replayed(Answer, frozen=True):
     written: dict[str, int] = {}  # as Called has them, of the output that was
     flops: int = 0  # of its launches, at most
     torch_flops: int = 0
+    us: TimesUs | None = None  # modelled of these and of torch's operations, where that was asked for
 
 
 REPLAY_EVENTS = (Pid, Phase, DeviceBroken, Ready, CaseBegun, CaseEnded, Replayed)

@@ -55,6 +55,7 @@ class EvalPlan:
     judged: bool = True  # else a modelled time is all that is asked for
     calls: int = 3  # of a case, each judged: forge/judge/verdict.py
     replayed: bool = False  # what its kernels made is made anew by a process that never held the submission
+    replay_asked: bool = False  # by name: where it cannot be done, a pass is doubted
     as_officially: bool = False  # the verdict is an official evaluator's; what ours would be is remarked
     fixed_ranks: bool = False  # rank i stays in process i, which it does not on the leaderboard
     sample: str = ""  # one of device.base.SAMPLES, of large cases: modelled times, and no verdict at that size

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from forge.device.report import TimesUs
 from forge.judge import messages
 from forge.judge.output import Tensor
 from forge.judge.worker import Fields, Worker
@@ -69,9 +70,13 @@ class Replayer(Worker):
 
     def made_anew(self, command: messages.Replay) -> Fields:
         told = command.journal
-        self.flops, self.inputs, self.told = 0, list[range](), set[bytes]()
+        self.inputs, self.told = list[range](), set[bytes]()
         self.notes = msgspec.msgpack.decode(told.operations) if told.operations else []
         self.anew.begin()
+        self.device.count_work(command.count)
+        self.device.case_report()  # the modelled caches are cold from here on
+        self.card = self.device.roofline() if command.count else None
+        self.us = TimesUs()
         self.written.begin([], first=command.first)
         self.show_input(command.layout, told.inputs)
         free = self.operations.FREE_PASSES * sum(size for _, size, _ in pickle.loads(command.layout)[0])
@@ -91,7 +96,12 @@ class Replayer(Worker):
             raise Unmade(work.accounting.failed)
         written = self.written.of(self.operations.memory_of(tensors, self.written))
         written["told"] += sum(map(len, self.told))
-        return {"written": written, "flops": self.flops, "torch_flops": work.flops}
+        report = self.device.case_report()
+        if report.modelled is not None:
+            self.us.cold += report.modelled.cold.us
+            self.us.warm += report.modelled.warm.us
+        us = self.us if command.count else None
+        return {"written": written, "flops": report.flops, "torch_flops": work.flops, "us": us}
 
     def show_input(self, layout: bytes, addresses: tuple[int, ...]) -> None:
         places, _ = pickle.loads(layout)
@@ -127,7 +137,7 @@ class Replayer(Worker):
         self.programs.add(payload)
 
     def kernel_launched(self, payload: memoryview) -> None:
-        self.flops += self.programs.launch(payload)
+        self.programs.launch(payload)
 
     def operation_noted(self, payload: memoryview) -> None:
         name, overload, args, kwargs, results = self.notes[WORDS.unpack(payload)[0]]
@@ -141,6 +151,12 @@ class Replayer(Worker):
         args, kwargs = self.value(args), {key: self.value(one) for key, one in kwargs.items()}
         given = {x.untyped_storage().data_ptr() for x in self.operations.tensors((args, kwargs))}
         made = function(*args, **kwargs)
+        if self.card is not None:
+            cold_us, warm_us = (
+                self.operations.estimated_us(function, args, kwargs, made, self.card, warm) for warm in (False, True)
+            )
+            self.us.cold += cold_us
+            self.us.warm += warm_us
         fresh = [x for x in self.operations.tensors(made) if x.untyped_storage().data_ptr() not in given]
         if len(fresh) != len(results):
             raise Unmade(f"{name} with other results")

@@ -35,7 +35,7 @@ from forge.judge.output import Output
 from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_JUDGED_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
 from forge.judge.results import CaseResult, Status
 from forge.judge.timing import back_to_back_of, should_stop, summarize
-from forge.judge.what_ran import AGAIN, look, report_of, worst_accuracy
+from forge.judge.what_ran import AGAIN, look, report_of, shorter, worst_accuracy
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
 from forge.task.problem import Case
@@ -254,10 +254,16 @@ class CaseRun:
     def call_of(self, draw: int, layout: bytes) -> messages.Call:
         mode, first = self.plan.mode, draw == 0
         how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
-        counted = mode in ("benchmark", "profile") and (draw in (AGAIN, 1) or self.calls == 1)
         where = "same" if draw == AGAIN else WHERE[draw]
-        told: dict[str, Any] = {"checks": self.checks(draw), "count": counted, "journal": self.pool.anew is not None}
+        told: dict[str, Any] = {
+            "checks": self.checks(draw),
+            "count": self.counts(draw),
+            "journal": self.pool.anew is not None,
+        }
         return messages.Call(layout, where, draw % 2, how, watched=True, **told)
+
+    def counts(self, draw: int) -> bool:
+        return self.plan.mode in ("benchmark", "profile") and (draw in (AGAIN, 1) or self.calls == 1)
 
     def checks(self, draw: int) -> str:
         """Which of the device's checks run in a call. They take several times as long as what they look at: so all in
@@ -289,13 +295,15 @@ class CaseRun:
         if self.anew is not None and not told.journal.missing:
             handed = self.ask(self.referees, messages.HandedOver, messages.HandOver(max(draw, 0), anew=True), draw)
             layout = handed[0].answer.layout
-            command = messages.Replay(draw == 0, told.journal, layout, told.output, draw % 2)
+            command = messages.Replay(draw == 0, told.journal, layout, told.output, draw % 2, self.counts(draw))
             answers, problem = self.anew.ask(messages.Replayed, command)
             found = messages.Replayed(why=problem.message[:200]) if problem is not None else answers[0].answer
             self.anew = None if problem is not None else self.anew
         if found.why:
             called.answer = replace(told, unaccounted=f"it cannot be made anew: {found.why}")
             return
+        if text := shorter(told.device_report, found.us):
+            raise Ended(RankAnswer(called.rank, 0.0, messages.Called(Status.TAMPERED, text)))
         self.made_anew.add(draw)
         report, work = replace(told.device_report, flops=found.flops), replace(told.torch_work, flops=found.torch_flops)
         called.answer = replace(told, written=found.written, device_report=report, torch_work=work)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from forge.device.cards import peaks_of
-from forge.device.report import CaseReport, DeviceReport, Finding
+from forge.device.report import Caches, CaseReport, DeviceReport, Finding, TimesUs
 from forge.judge.messages import Called, Judged
 from forge.judge.plan import EvalPlan
 from forge.judge.results import LIBRARY, Accuracy, CaseResult, Status, TorchWork
@@ -28,6 +28,8 @@ FREE_BYTES = 512  # beside those: what arguments, flags and small tables come to
 # From which on a call on other data takes so much longer that the same data must have been known: where data decides
 # what is to be done, as routing does, and where it does not.
 KNOWN_RATIO, KNOWN_PRODUCTS_RATIO = 1.5, 1.1
+SAME_TIME = 1e-3  # of a modelled time, which is told in digits
+CACHES: tuple[Caches, ...] = ("cold", "warm")
 AGAIN = -1  # instead of a draw: the first one's data once more
 
 R = TypeVar("R", bound=DeviceReport)
@@ -204,6 +206,17 @@ def merged(report: R, calls: Sequence[DeviceReport]) -> R:
             place = (one.kind, one.kernel, one.instruction, one.source, one.tensor)
             found.setdefault(place, replace(one, call=number))
     return replace(report, autotuned=calls[0].autotuned or report.autotuned, findings=tuple(found.values()))
+
+
+def shorter(report: DeviceReport, anew: TimesUs | None) -> str:
+    """What speaks against a modelled time: launches and operations that were made anew take longer."""
+    if anew is None or report.modelled is None:
+        return ""
+    for caches in CACHES:
+        us, anew_us = report.modelled.of(caches).us, anew.of(caches)
+        if not us >= anew_us * (1 - SAME_TIME):
+            return f"the submission meddled with its modelled time: it tells {us:g} us, made anew it is {anew_us:g} us"
+    return ""
 
 
 def _without_times(report: CaseReport) -> CaseReport:

@@ -325,3 +325,8 @@ def test_words_of_a_submission_are_no_markup() -> None:
     with command.progress_on(console) as bar:
         bar.add_task("[/x] case 1")
     assert isinstance(console.file, io.StringIO) and "[/x] case 1" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("given", [[], ["--replay"], ["--no-replay"], ["--calls", "1", "--no-replay"]])
+def test_options_of_the_evaluator_are_passed_on_as_they_were_given(given: list[str]) -> None:
+    assert command.options_of(command.parser().parse_args(given)) == given

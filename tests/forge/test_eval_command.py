@@ -12,6 +12,7 @@ import pytest
 
 from forge.commands.eval import main
 from forge.commands.planning import eval_parser, make_plan
+from forge.commands.run import new_run
 from forge.history.document import ResultError, read_result
 from forge.task.cases import CaseError, given_case, spec_of
 from forge.task.problem import ProblemError, find_problem, load_sets
@@ -371,3 +372,20 @@ def test_a_compact_verdict_is_short_and_says_what_to_do_next(tmp_path: Path) -> 
     done = run_command("test", problem, "--device", "gfx942", "--no-history", "--compact", cwd=tmp_path)
     first, second = done.stdout.splitlines()
     assert done.returncode == 0 and first.startswith("passed: 3 of 3 cases") and second.startswith("next: eval.py")
+
+
+@pytest.mark.parametrize(
+    ("options", "replayed", "noted", "doubted"),
+    [
+        ([], False, False, False),
+        (["--strict"], True, True, False),
+        (["--strict", "--no-replay"], False, False, False),
+        (["--replay"], True, False, True),
+    ],
+)
+def test_where_no_output_is_made_anew_is_said(options: list[str], replayed: bool, noted: bool, doubted: bool) -> None:
+    words = ["test", "amd-all2all", "--device", "gfx942", *options]
+    plan, own_eval = make_plan(eval_parser().parse_args(words), b"def custom_kernel(data):\n    return data\n")
+    run = new_run(plan, own_eval)
+    said = "outputs are not made anew: several ranks read each other's memory"
+    assert (plan.replayed, said in run.notes, run.buts == [said]) == (replayed, noted, doubted)

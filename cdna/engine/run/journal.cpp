@@ -45,7 +45,7 @@ void words(JournalEntry kind, const u64* values, u32 n) {
 constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;
 constexpr u64 PAGE = 1 << PAGE_SHIFT, PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT),
               REGIONS = 1ull << (ADDRESS_BITS - REGION_SHIFT);
-constexpr u64 MOST_OPEN = 4ull << 30;  // bytes
+constexpr u64 MOST_OPEN = 32ull << 30;  // bytes
 enum State : u8 { UNKNOWN, OPEN, OTHERS };
 u8* states[REGIONS];  // by page
 bool replays;
