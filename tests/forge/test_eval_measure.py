@@ -109,6 +109,15 @@ def test_relative_error_and_worst_element():
     assert (same.rel_l2, same.worst) == (0.0, None)
 
 
+def test_the_error_is_the_same_whatever_threads_shared_the_references_sums():
+    """They move a float64 product by its last bits."""
+    wanted = torch.randn(300, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    got = wanted.float()
+    moved = torch.nextafter(wanted, torch.tensor(math.inf, dtype=torch.float64))
+    one, other = (accuracy_of(got, exact, "reference").rel_l2 for exact in (wanted, moved))
+    assert one == other and one is not None and 0 < one < 1e-7
+
+
 def test_an_element_that_is_not_finite_is_the_worst():
     wanted = torch.tensor([1.0, math.inf, math.nan, 1e30])
     got = torch.tensor([math.nan, math.inf, math.nan, 0.0])
