@@ -7,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_422,
-    "docs": 4_816,
-    "forge": 28_176,
+    "cdna": 44_453,
+    "docs": 4_824,
+    "forge": 28_288,
     "kernels": 14_487,
     "reference": 2_962,
-    "tests": 43_155,
+    "tests": 43_239,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
