@@ -183,9 +183,13 @@ def table(found: Sequence[Entry], rows: dict[tuple[str, str], dict[str, Any]]) -
     }
 
 
-def beside_others(made: dict[str, Any]) -> dict[str, object]:
-    """With the rows that TABLE has of problems which were not asked for; each row names its model."""
-    kept = [row for row in json.loads(TABLE.read_text())["rows"] if row[0] not in {new[0] for new in made["rows"]}]
+def beside_others(made: dict[str, Any]) -> dict[str, object] | None:
+    """With the rows that TABLE has of problems which were not asked for; each row names its model. None: other versions
+    have made those."""
+    before, asked = json.loads(TABLE.read_text()), {row[0] for row in made["rows"]}
+    kept = [row for row in before["rows"] if row[0] not in asked]
+    if kept and before["versions"] != made["versions"]:
+        return None
     order = [one.name for one in problems()]
     return {**made, "rows": sorted(made["rows"] + kept, key=lambda row: order.index(row[0]))}
 
@@ -208,7 +212,10 @@ def main(argv: Sequence[str]) -> int:
     rows, sets = rows_of_this_model(options.rows), ROOT / "task.yml"
     made = table(found, rows)
     sets.write_text(with_means(sets.read_text(), found, rows))
-    TABLE.write_text(json.dumps(beside_others(made), indent=1) + "\n")
+    if whole := beside_others(made):
+        TABLE.write_text(json.dumps(whole, indent=1) + "\n")
+    else:
+        print(f"{TABLE.name} stays: its other problems' rows are of other versions of the compilers", file=sys.stderr)
     for line in made["rows"]:  # type: ignore[attr-defined]
         print(" | ".join(line))
     return 0

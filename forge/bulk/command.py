@@ -205,10 +205,10 @@ def options_of(args: argparse.Namespace, names: set[str] = PASSED_ON) -> list[st
     options = []
     for action in eval_parser()._actions:
         if names & set(action.option_strings) and (value := getattr(args, action.dest)) != action.default:
-            flag = action.nargs == 0  # of two for the same, the one that was given
-            options += (
-                [action.option_strings[0], *[str(value)] * (not flag)] if not flag or value == action.const else []
-            )
+            if action.nargs != 0:
+                options += [action.option_strings[0], str(value)]
+            elif value == action.const:  # of two flags for the same, the one that was given
+                options.append(action.option_strings[0])
     return options
 
 

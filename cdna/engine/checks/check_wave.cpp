@@ -423,10 +423,8 @@ u32 run_checked(Wave& w, u32 quantum, Observer* observer) {
 
 static void start_wave_check(WaveCheck& c, const KernelInfo& k) {
   memset((void*)&c, 0, __builtin_offsetof(WaveCheck, values));
-  for (u32 i = 0; i < 2; i++) {
-    Counter& counter = i ? c.lgkm : c.vm;
-    counter.issued = counter.done = counter.n = 0;
-  }
+  c.vm.issued = c.vm.done = c.vm.n = 0;
+  c.lgkm.issued = c.lgkm.done = c.lgkm.n = 0;
   forget_values(c);
   if (c.loads) memset(c.loads, 0, 16 * c.n_loads);  // and c.sound
   c.stalled_at = ~0ull;

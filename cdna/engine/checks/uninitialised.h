@@ -82,8 +82,9 @@ static inline void write_vector(WaveCheck& c, u32 reg, const Flow& f, u64 lanes)
   write_register(c, c.known_v, c.values.v[reg], reg, f, lanes, ALL);
 }
 static inline void write_scalar(WaveCheck& c, u32 reg, const Flow& f) {
+  if (reg >= EXEC) return;
   c.values.followed[8 + (reg >> 6)] |= 1ull << (reg & 63);
-  if (reg < EXEC) write_register(c, c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
+  write_register(c, c.known_s, c.values.s[reg], reg, f, 0xffffffff, 0xffffffff);
 }
 static inline void write_pair(WaveCheck& c, u32 reg, const Flow& f) {
   write_scalar(c, reg, f.of(0xffffffff));

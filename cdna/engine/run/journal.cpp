@@ -150,5 +150,4 @@ bool cdna_replay_opens(u64 address, u64 size) {
 }
 
 u32 cdna_kernels_of(const Program* p) { return p->n_kernels; }
-u32 cdna_instructions_of(const Program* p) { return p->n_inst; }
 }

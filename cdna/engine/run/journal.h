@@ -23,5 +23,4 @@ const u8* cdna_journal_taken(u64* bytes);        // null: it was too long
 void cdna_replay_begin();                        // of a call, with memory that is all zeros
 bool cdna_replay_opens(u64 address, u64 bytes);  // has memory there; false: this process has other memory there
 u32 cdna_kernels_of(const Program*);             // how many it has
-u32 cdna_instructions_of(const Program*);
 }
