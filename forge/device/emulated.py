@@ -192,7 +192,7 @@ class EmulatedDevice(Device):
         return written
 
     def replays(self) -> Any:
-        from cdna.memory import replay
+        from cdna.launch import replay
 
         return replay
 

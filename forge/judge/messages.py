@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from forge.device.base import Fingerprint
-from forge.device.report import DeviceReport, TimesUs
+from forge.device.report import DeviceReport, Finding, TimesUs
 from forge.judge.output import Output
 from forge.judge.results import Accuracy, Fault, Status, TorchWork
 from forge.task.problem import Case, Precision
@@ -158,6 +158,7 @@ class Replay(Message, frozen=True):
     output: Output
     slot: int
     count: bool = False  # for a modelled time
+    checks: str = "none"  # as Call has them
 
 
 REPLAY_COMMANDS = (Setup, BeginCase, Replay, EndCase)
@@ -281,6 +282,7 @@ class Replayed(Answer, frozen=True):
     written: dict[str, int] = {}  # as Called has them, of the output that was
     flops: int = 0  # of its launches, at most
     torch_flops: int = 0
+    findings: tuple[Finding, ...] = ()
     us: TimesUs | None = None  # modelled of these and of torch's operations, where that was asked for
 
 

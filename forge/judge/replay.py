@@ -19,7 +19,7 @@ from forge.judge.output import Tensor
 from forge.judge.worker import Fields, Worker
 
 MOST_OUTPUT = 8 << 30
-CELL, WORDS = struct.Struct("<QQ64s"), struct.Struct("<Q")
+CELL, RANGE, WORDS = struct.Struct("<QQ64s"), struct.Struct("<4Q"), struct.Struct("<Q")
 WRONG = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, struct.error, msgspec.DecodeError)
 
 
@@ -70,10 +70,11 @@ class Replayer(Worker):
 
     def made_anew(self, command: messages.Replay) -> Fields:
         told = command.journal
-        self.inputs, self.told = list[range](), set[bytes]()
+        self.inputs, self.told, self.memory_told = list[range](), set[bytes](), self.anew.Told()
         self.notes = msgspec.msgpack.decode(told.operations) if told.operations else []
         self.anew.begin()
         self.device.count_work(command.count)
+        self.device.set_checks(command.checks)
         self.device.case_report()  # the modelled caches are cold from here on
         self.card = self.device.roofline() if command.count else None
         self.us = TimesUs()
@@ -101,7 +102,8 @@ class Replayer(Worker):
             self.us.cold += report.modelled.cold.us
             self.us.warm += report.modelled.warm.us
         us = self.us if command.count else None
-        return {"written": written, "flops": report.flops, "torch_flops": work.flops, "us": us}
+        made = {"written": written, "flops": report.flops, "torch_flops": work.flops, "us": us}
+        return {**made, "findings": tuple(one for one in report.findings if one.kind != "compiler")}
 
     def show_input(self, layout: bytes, addresses: tuple[int, ...]) -> None:
         places, _ = pickle.loads(layout)
@@ -126,6 +128,8 @@ class Replayer(Worker):
             for i in range(len(held)) if but else [0]:
                 if not but >> i & 1:
                     self.put(at + i, held[i : i + 1] if but else held)
+            if held == self.anew.UNWRITTEN_CELL and not but:
+                self.written.fresh([(at, len(held))])
 
     def put(self, at: int, held: bytes) -> None:
         """Bytes that the host has made: not in place of the referee's."""
@@ -136,8 +140,11 @@ class Replayer(Worker):
     def program_known(self, payload: memoryview) -> None:
         self.programs.add(payload)
 
+    def memory_known(self, payload: memoryview) -> None:
+        self.memory_told.tell(*RANGE.unpack(payload))
+
     def kernel_launched(self, payload: memoryview) -> None:
-        self.programs.launch(payload)
+        self.programs.launch(payload, self.memory_told, self.inputs)
 
     def operation_noted(self, payload: memoryview) -> None:
         name, overload, args, kwargs, results = self.notes[WORDS.unpack(payload)[0]]

@@ -35,7 +35,7 @@ from forge.judge.output import Output
 from forge.judge.plan import LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, MOST_JUDGED_INSTRUCTIONS, MOST_SAMPLED, EvalPlan
 from forge.judge.results import CaseResult, Status
 from forge.judge.timing import back_to_back_of, should_stop, summarize
-from forge.judge.what_ran import AGAIN, look, report_of, shorter, worst_accuracy
+from forge.judge.what_ran import AGAIN, look, report_of, shorter, with_found, worst_accuracy
 from forge.judge.worker_pool import RankAnswer, WorkerPool, device_report, first_cause
 from forge.task.cases import CaseSpec
 from forge.task.problem import Case
@@ -91,6 +91,7 @@ class CaseRun:
         self.input_bytes = 0  # of it, on all ranks
         self.anew = pool.anew  # None: nothing is made anew, or no more
         self.made_anew: set[int] = set()  # draws whose output was
+        self.checked: dict[int, str] = {}  # which of the device's checks run in each call
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -256,7 +257,7 @@ class CaseRun:
         how = "profile" if mode == "profile" else "checked" if first and mode != "test" else "test"
         where = "same" if draw == AGAIN else WHERE[draw]
         told: dict[str, Any] = {
-            "checks": self.checks(draw),
+            "checks": self.checked.setdefault(draw, self.checks(draw)),
             "count": self.counts(draw),
             "journal": self.pool.anew is not None,
         }
@@ -295,7 +296,8 @@ class CaseRun:
         if self.anew is not None and not told.journal.missing:
             handed = self.ask(self.referees, messages.HandedOver, messages.HandOver(max(draw, 0), anew=True), draw)
             layout = handed[0].answer.layout
-            command = messages.Replay(draw == 0, told.journal, layout, told.output, draw % 2, self.counts(draw))
+            how = draw % 2, self.counts(draw), self.checked[draw]
+            command = messages.Replay(draw == 0, told.journal, layout, told.output, *how)
             answers, problem = self.anew.ask(messages.Replayed, command)
             found = messages.Replayed(why=problem.message[:200]) if problem is not None else answers[0].answer
             self.anew = None if problem is not None else self.anew
@@ -305,7 +307,7 @@ class CaseRun:
         if text := shorter(told.device_report, found.us):
             raise Ended(RankAnswer(called.rank, 0.0, messages.Called(Status.TAMPERED, text)))
         self.made_anew.add(draw)
-        report, work = replace(told.device_report, flops=found.flops), replace(told.torch_work, flops=found.torch_flops)
+        report, work = with_found(told.device_report, found), replace(told.torch_work, flops=found.torch_flops)
         called.answer = replace(told, written=found.written, device_report=report, torch_work=work)
 
     def bare_calls(self) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from forge.device.cards import peaks_of
 from forge.device.report import Caches, CaseReport, DeviceReport, Finding, TimesUs
-from forge.judge.messages import Called, Judged
+from forge.judge.messages import Called, Judged, Replayed
 from forge.judge.plan import EvalPlan
 from forge.judge.results import LIBRARY, Accuracy, CaseResult, Status, TorchWork
 from forge.judge.worker_pool import RankAnswer, device_report
@@ -217,6 +217,13 @@ def shorter(report: DeviceReport, anew: TimesUs | None) -> str:
         if not us >= anew_us * (1 - SAME_TIME):
             return f"the submission meddled with its modelled time: it tells {us:g} us, made anew it is {anew_us:g} us"
     return ""
+
+
+def with_found(report: DeviceReport, anew: Replayed) -> DeviceReport:
+    """With the FLOPs of the launches that were made anew, and what checks have found in these and it does not tell."""
+    told = {(one.kind, one.source) for one in report.findings}
+    others = (one for one in anew.findings if (one.kind, one.source) not in told)
+    return replace(report, flops=anew.flops, findings=(*report.findings, *others))
 
 
 def _without_times(report: CaseReport) -> CaseReport:

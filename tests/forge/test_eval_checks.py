@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forge.console import EXIT_BUT
+from lab.verdicts import PROBLEM, corpus
 from tests.forge.test_own_evaluator import other
 from tests.support.evaltools import REFERENCE, ROOT, checks_find_nothing, generate, run_command, write_problem
 from tests.support.limits import ENDS_S
@@ -49,6 +51,19 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == faulty.as_uri()
     assert FAULTY in faulty.read_text().splitlines()[place["region"]["startLine"] - 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("findings_taken", "bounds"), ("checks_off", "race"), ("unwritten_hidden", "unwritten")]
+)
+def test_a_finding_that_its_worker_does_not_tell_is_found_anew(tmp_path: Path, name: str, kind: str) -> None:
+    submission = tmp_path / "submission.py"
+    submission.write_text(next(one.source for one in corpus() if one.name == name))
+    chosen = ("--submission", submission, "--device", "gfx942", "--trust")
+    done = run_command("test", PROBLEM, *chosen, "--strict", cwd=ROOT, timeout=ENDS_S)
+    assert done.returncode == EXIT_BUT and f"{kind}: " in done.stdout, done.stdout + done.stderr
+    alone = run_command("test", PROBLEM, *chosen, cwd=ROOT, timeout=ENDS_S)
+    assert alone.returncode == 0 and "check: " not in alone.stdout, alone.stdout
 
 
 # Stores where nobody has memory, in a case that is not small: of its later calls not each is looked at.

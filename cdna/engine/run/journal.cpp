@@ -1,5 +1,6 @@
 // What a call's result follows from, in order, and the memory of who makes it anew.
 #include "journal.h"
+#include "checks/check.h"
 #include "isa/host.h"
 #include "isa/lock.h"
 #include "memory/list.h"
@@ -46,7 +47,7 @@ constexpr u32 PAGE_SHIFT = 12, REGION_SHIFT = 30;
 constexpr u64 PAGE = 1 << PAGE_SHIFT, PAGES = 1ull << (REGION_SHIFT - PAGE_SHIFT),
               REGIONS = 1ull << (ADDRESS_BITS - REGION_SHIFT);
 constexpr u64 MOST_OPEN = 32ull << 30;  // bytes
-enum State : u8 { UNKNOWN, OPEN, OTHERS };
+enum State : u8 { UNKNOWN, OPENED, OTHERS };
 u8* states[REGIONS];  // by page
 bool replays;
 List<u64> opened;
@@ -62,8 +63,8 @@ State state_of(u64 page) {
     void* there = mmap(wanted, PAGE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (there != wanted && there != MAP_FAILED) munmap(there, PAGE);  // a kernel that knows no such flag
-    state = there == wanted ? OPEN : OTHERS;
-    if (state == OPEN) opened.push(page);
+    state = there == wanted ? OPENED : OTHERS;
+    if (state == OPENED) opened.push(page);
   }
   return (State)state;
 }
@@ -101,6 +102,23 @@ void journal_launch(Program& p, u32 kernel, const Launch& l) {
   }
 }
 
+void journal_memory(const Checks& c) {
+  if (!most) return;
+  static u64 told_others;  // a sum over those that no argument points into, which are mostly what they were
+  u64 others = calls;
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (const Range& r = c.ranges[i]; !r.pointer) others += mixed(mixed(r.base) + r.end) + r.freed;
+  const bool anew = !count || others != told_others;
+  told_others = others;
+  const auto tell = [](u64 base, u64 bytes, u64 pointer, u64 how) {
+    const u64 told[] = {base, bytes, pointer, how};
+    words(MEMORY_KNOWN, told, 4);
+  };
+  tell(0, 0, anew, c.open);
+  for (u32 i = 0; i < c.n_ranges; i++)
+    if (const Range& r = c.ranges[i]; r.pointer || anew) tell(r.base, r.end - r.base, r.pointer, r.freed);
+}
+
 void journal_copy(u64 to, u64 from, u64 size) {
   const u64 told[] = {to, from, size};
   words(MEMORY_COPIED, told, 3);
@@ -114,7 +132,7 @@ void journal_fill(u64 to, u64 size, u64 value, u64 value_bytes) {
 bool replay_lets(u64 address, u64 size, bool writes) {
   if (!replays) return true;
   for (u64 page = address >> PAGE_SHIFT; page <= (address + size - 1) >> PAGE_SHIFT; page++)
-    if (state_of(page) != OPEN && writes && !program_at(address)) return false;
+    if (state_of(page) != OPENED && writes && !program_at(address)) return false;
   return true;
 }
 
@@ -145,7 +163,7 @@ void cdna_replay_begin() {
 
 bool cdna_replay_opens(u64 address, u64 size) {
   for (u64 page = address >> PAGE_SHIFT; size && page <= (address + size - 1) >> PAGE_SHIFT; page++)
-    if (state_of(page) != OPEN) return false;
+    if (state_of(page) != OPENED) return false;
   return true;
 }
 

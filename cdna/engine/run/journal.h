@@ -4,11 +4,22 @@
 #include "program/program.h"
 
 // Each is followed by its payload's bytes, and by the payload.
-enum JournalEntry : u32 { CELL_READ, PROGRAM_KNOWN, KERNEL_LAUNCHED, OPERATION_NOTED, MEMORY_COPIED, MEMORY_FILLED };
+// MEMORY_KNOWN: base, bytes, what the kernel gets as pointer, whether it is freed; before these 0, 0, whether those without
+// a pointer follow, or are as before, and the launch's Openness.
+enum JournalEntry : u32 {
+  CELL_READ,
+  PROGRAM_KNOWN,
+  MEMORY_KNOWN,
+  KERNEL_LAUNCHED,
+  OPERATION_NOTED,
+  MEMORY_COPIED,
+  MEMORY_FILLED
+};
 constexpr u64 JOURNAL_CELL_BYTES = 64;
 
 bool journal_is_kept();
-void journal_cell(u64 at, u64 but);  // as it is, without the bytes that this mask has
+void journal_cell(u64 at, u64 but);         // as it is, without the bytes that this mask has
+void journal_memory(const struct Checks&);  // of the launch to come, and whether it may go elsewhere
 void journal_launch(Program&, u32 kernel, const Launch&);
 void journal_copy(u64 to, u64 from, u64 bytes);
 void journal_fill(u64 to, u64 bytes, u64 value, u64 value_bytes);

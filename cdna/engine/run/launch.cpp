@@ -197,6 +197,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   make_threads(r, first);
   choose_code(r);
   written_launch_begins(l->kernarg, k.kernarg_bytes);
+  if (l->checks && !written_in_trial()) journal_memory(*l->checks);
   if (l->checks) begin_checks(r);
   run_threads(r);
   gather(r);

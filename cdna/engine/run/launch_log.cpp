@@ -108,6 +108,12 @@ void cdna_log_finding(const Program* p, const char* kernel, const Finding* findi
   f->finding = *finding;
   if (!findings.add(f)) cdna_log_free_finding(f);
 }
+void cdna_log_found(const Program* p, u32 kernel, Checks* checks) {
+  u32 n;
+  const Finding* found = cdna_checks_findings(checks, &n);
+  for (u32 i = 0; i < n; i++) cdna_log_finding(p, p->kernels[kernel].readable, &found[i]);
+  cdna_checks_free(checks);
+}
 // The findings since the last call, in order; each to be freed.
 LoggedFinding* cdna_log_take_findings() { return findings.take(); }
 }

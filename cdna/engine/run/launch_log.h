@@ -38,4 +38,5 @@ void cdna_log_free(LoggedLaunch*);
 void cdna_log_free_finding(LoggedFinding*);
 // Nothing while the log is off.
 void cdna_log_finding(const Program*, const char* kernel, const Finding*);
+void cdna_log_found(const Program*, u32 kernel, Checks*);  // all that these have found, and frees them
 }

@@ -5,6 +5,7 @@
 #include "isa/host.h"
 #include "isa/memory.h"
 #include "memory/list.h"
+#include "memory/unwritten.h"
 #include "time/lane_accesses.h"
 #include "isa/lock.h"
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct Page {
   u64 host;               // cells of nobody's that were read in any call, unless fresh memory has taken their place
   u64 shown;              // that a case's first call has read and not made
   u64 again, made_again;  // that this one reads of these, and of what that one made
+  u64 fresh;              // whose UNWRITTEN the journal has
   u32 launches, reads, first;  // when these were
   u32 lock;
   u64 base;
@@ -181,6 +183,12 @@ bool zero_but(u64 base, u64 marks) {
   return !rest;
 }
 
+bool holds_any_unwritten(u64 base) {
+  for (u32 i = 0; i < CELL; i += 4)
+    if (holds_unwritten(base + i)) return true;
+  return false;
+}
+
 // times: as many bytes as these stand for that are not looked at.
 void reads(u64 address, u64 bytes, u64 times = 1) {
   each_cell(address, bytes, false, [=](Page* p, u32 cell, u64 bits, u64 at) {
@@ -194,19 +202,22 @@ void reads(u64 address, u64 bytes, u64 times = 1) {
     const u32 rest = sum_of(at, ~p->marks[cell]);
     acquire(p->lock);
     const bool kept = whole || p->left & bit, fresh = kept && !whole && !(p->host & bit);
-    if (!fresh && journal_is_kept() && !program_at(at)) journal_cell(at, p->call[cell] == call ? p->marks[cell] : 0);
     if (!kept) {
       p->left |= bit;
       p->host |= bit;
       p->rest[cell] = rest;
     }
     if (p->reads != call) {
-      p->read = p->read_before = p->again = p->made_again = 0;
+      p->read = p->read_before = p->again = p->made_again = p->fresh = 0;
       p->reads = call;
       pthread_mutex_lock(&tables);
       p->next_read = read_pages;
       read_pages = p;
       pthread_mutex_unlock(&tables);
+    }
+    if (journal_is_kept() && !program_at(at) && (!fresh || (!(p->fresh & bit) && holds_any_unwritten(at)))) {
+      journal_cell(at, p->call[cell] == call ? p->marks[cell] : 0);
+      p->fresh |= fresh ? bit : 0;
     }
     if (p->first != first) p->shown = 0;
     p->first = first;
