@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +90,7 @@ def parse_kinds(text: str | Iterable[str] | None) -> frozenset[str]:
 
 
 _findings: deque[Finding] = deque(maxlen=10_000)
+listeners: list[Callable[[Sequence[Finding]], None]] = []  # told as they are kept
 _settings: list[Settings] = []
 
 
@@ -135,6 +136,8 @@ def use(kinds: str | Iterable[str] | None, raises: bool = True) -> Iterator[None
 def note(found: Sequence[Finding], raises: bool) -> None:
     """Keep findings; the first is raised where findings are errors."""
     _findings.extend(found)
+    for tell in listeners if found else ():
+        tell(found)
     if found and raises:
         raise CheckError(found[0])
 

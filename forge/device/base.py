@@ -159,6 +159,10 @@ class Device(ABC):
         """Who says which bytes launches wrote, as cdna.memory.written does, from now on; None where nobody knows."""
         return None
 
+    def hear_children(self) -> None:
+        """Have `case_report` tell, too, what is found in processes that this one starts from now on."""
+        return None  # on a GPU nothing is looked for
+
     @abstractmethod
     def case_report(self) -> DeviceReport:
         """What the device can say about the kernels launched since the last call."""

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from cdna.cards import Card
 from forge.device import hook, rocm_folder
 from forge.device.base import Device, DeviceError, Fingerprint, causes
 from forge.device.cards import HIP_VERSION
 from forge.device.release import model
-from forge.device.report import Caches, DeviceReport
+from forge.device.report import Caches, DeviceReport, Finding
 from forge.device.roofline import Roofline
 
 PRODUCT_RECORDER = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_int64] * 5)  # m, n, k, batches, bytes of an element
@@ -196,14 +196,22 @@ class EmulatedDevice(Device):
 
         return replay
 
+    def hear_children(self) -> None:
+        from forge.device.fake_rocm import children
+
+        children.hear()
+
     def case_report(self) -> DeviceReport:
         from cdna.engine.library import is_loaded
+        from forge.device.fake_rocm import children
 
-        if not is_loaded():  # it comes with the first Triton or HIP kernel
-            return DeviceReport()
-        from forge.device.fake_rocm import work
+        report, found = DeviceReport(), children.heard()
+        if is_loaded():  # it comes with the first Triton or HIP kernel
+            from forge.device.fake_rocm import work
 
-        return work.report(self.counting)
+            report = work.report(self.counting)
+        theirs = (Finding(**asdict(one), text=str(one)) for one in found)
+        return replace(report, findings=(*report.findings, *theirs))
 
 
 def _cpu_name() -> str:

@@ -57,6 +57,7 @@ class _Calls:
         setup = json.loads(os.environ[CALLS])  # where calls are told, of which functions, and whether for times
         self.socket, self.names, self.count = setup["socket"], set(setup["names"]), setup["count"]
         self.device = resolve(arch, arch)
+        self.device.hear_children()
         self.encode, self.running = encoder(), threading.Lock()
         self.tell(Ready(fingerprint=self.device.fingerprint()))
 

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import gc
 import importlib.util
+import multiprocessing.process
 import os
 import resource
 import select
@@ -241,6 +242,7 @@ def _fork_worker(
         _print_to(output)
         os.close(output)
         os.chdir(order.folder)
+        multiprocessing.process.ORIGINAL_DIR = order.folder  # "" of sys.path, where it spawns processes
         if room is None:
             order.enter_run()
         above = Above(machines_pid(), *((room.pids, room.missing, room.signals_stay) if room else ()))

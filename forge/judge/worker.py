@@ -266,6 +266,7 @@ class SubmissionWorker(Worker):
         self.watch = self.integrity.Watch()
         if self.builder is not None:
             self.device.take_builder(self.builder)
+        self.device.hear_children()
         self.host_work = self.operations.host_work()
         self.writers = self.device.writers()
         if self.writers is not None and self.setup.replayed:

@@ -396,3 +396,47 @@ def test_what_our_reference_alone_has_is_beside_theirs(tmp_path: Path) -> None:
     before = {name: sys.modules.get(name) for name in ("reference", "task", "utils")}
     assert known is not None and callable(reference_in(str(known)).settle)
     assert {name: sys.modules.get(name) for name in before} == before
+
+
+CHILD = """
+import multiprocessing, os, subprocess, sys
+
+def child():
+    scaled(torch.ones(9, device="cuda"), 2.0)
+
+def forked():
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == 0
+    else:
+        child()
+        os._exit(0)
+
+def spawned():
+    process = multiprocessing.get_context("spawn").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+def started():
+    subprocess.run([sys.executable, __file__], check=True)
+
+def custom_kernel(x):
+    {}()
+    return x * 2
+
+double = custom_kernel
+
+def halve(x):
+    return x / 2
+
+if __name__ == "__main__":
+    child()
+"""
+
+
+@pytest.mark.parametrize(("way", "own"), [("forked", False), ("spawned", False), ("started", True)])
+def test_what_a_child_process_launches_is_looked_at(tmp_path: Path, way: str, own: bool) -> None:
+    """own: by a folder's own evaluator."""
+    problem = other(tmp_path) if own else write_problem(tmp_path / "problem")
+    done, result = judge(tmp_path, SCALE.replace(*BEHIND) + CHILD.format(way), "test", problem=problem)
+    assert statuses(result) == ["pass"] * 3 and findings(result) == [["bounds"]] * 3, done.stdout

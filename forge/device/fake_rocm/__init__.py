@@ -15,6 +15,7 @@ def apply(arch: str) -> None:
     if _applied:
         return
     from forge.device.fake_rocm import (
+        children,
         collectives,
         factories,
         generators,
@@ -49,6 +50,7 @@ def apply(arch: str) -> None:
     histogram.apply()
     collectives.apply()
     propagate.apply()
+    children.tell()
     if checks := os.environ.get("CDNA_CHECKS", ""):
         tags.tell_checks()
     from cdna.memory import torch_memory
