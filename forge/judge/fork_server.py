@@ -242,7 +242,8 @@ def _fork_worker(
         _print_to(output)
         os.close(output)
         os.chdir(order.folder)
-        multiprocessing.process.ORIGINAL_DIR = order.folder  # "" of sys.path, where it spawns processes
+        # What "" of sys.path is in processes that it spawns.
+        multiprocessing.process.ORIGINAL_DIR = order.folder  # type: ignore[attr-defined]
         if room is None:
             order.enter_run()
         above = Above(machines_pid(), *((room.pids, room.missing, room.signals_stay) if room else ()))
