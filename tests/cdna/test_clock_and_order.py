@@ -16,7 +16,7 @@ import cdna
 from cdna.engine import abi
 from cdna.errors import CdnaError
 from cdna.memory.peers import _turns_of, turns_of
-from tests.support.hip_programs import PROGRAMS, preload, run
+from tests.support.hip_programs import PROGRAMS, preload, run, run_built
 from tests.support.limits import ENDS_S
 
 ORDERS = PROGRAMS / "order.hip"
@@ -26,7 +26,7 @@ def test_clocks() -> None:
     began = time.monotonic()
     times = set()
     for _ in range(2):
-        done = run(PROGRAMS / "clocks.hip", "--", "0.3", CDNA_THREADS="1")
+        done = run_built(PROGRAMS / "clocks.hip", "0.3", CDNA_THREADS="1")
         assert done.returncode == 0, done.stdout + done.stderr
         times.add(done.stdout)
     assert len(times) == 1  # on one thread, to the cycle
@@ -34,15 +34,16 @@ def test_clocks() -> None:
 
 
 def test_checks_change_no_time() -> None:
-    words = (PROGRAMS / "clocks.hip", "--", "0.001")
-    outputs = [run(*words, CDNA_THREADS="1", CDNA_CHECKS=checks) for checks in ("none", "all")]
+    outputs = [
+        run_built(PROGRAMS / "clocks.hip", "0.001", CDNA_THREADS="1", CDNA_CHECKS=checks) for checks in ("none", "all")
+    ]
     assert outputs[0].returncode == outputs[1].returncode == 0, outputs[1].stdout + outputs[1].stderr
     assert outputs[0].stdout == outputs[1].stdout != ""
 
 
 def test_a_thread_that_is_held_up_moves_no_clock(tmp_path: Path) -> None:
     late = preload("late_clock.c", tmp_path)
-    done = run(PROGRAMS / "polls.hip", "--", "0.25", CDNA_THREADS="4", LD_PRELOAD=str(late))
+    done = run_built(PROGRAMS / "polls.hip", "0.25", CDNA_THREADS="4", LD_PRELOAD=str(late))
     assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 1  # and not the 10^11 s that a step back is as an unsigned number
 
@@ -100,7 +101,7 @@ def test_places_of_processes_that_have_ended_are_free(ended: int, turns: int | N
 
 @pytest.mark.parametrize("kernel, by_luck", [("0", False), ("1", True), ("2", True)])
 def test_a_seed_finds_what_depends_on_the_order(kernel: str, by_luck: bool) -> None:
-    results = [run(ORDERS, "--", kernel, CDNA_THREADS="1", CDNA_ORDER_SEED=str(seed)).returncode for seed in range(4)]
+    results = [run_built(ORDERS, kernel, CDNA_THREADS="1", CDNA_ORDER_SEED=str(seed)).returncode for seed in range(4)]
     assert results[0] == 0  # the card's order
     assert (1 in results[1:]) == by_luck and set(results) <= {0, 1}
 

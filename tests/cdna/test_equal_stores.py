@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.hip_programs import PROGRAMS, run
+from tests.support.hip_programs import PROGRAMS, run_built
 
 KINDS = ["dwords", "bytes", "unaligned", "streams"]
 
 
 def stored(*words: str) -> tuple[str, str]:
     # More threads than cores: some stand still between a store's check and the store itself.
-    done = run(PROGRAMS / "equal_stores.hip", "--", *words, CDNA_CHECKS="race", CDNA_THREADS="4")
+    done = run_built(PROGRAMS / "equal_stores.hip", *words, CDNA_CHECKS="race", CDNA_THREADS="4")
     return done.stdout.strip(), done.stderr
 
 

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from cdna.hip.host_libraries import runtime_library
-from tests.support.hip_programs import PROGRAMS, run
+from tests.support.hip_programs import PROGRAMS, run_built
+
+PROGRAM = PROGRAMS / "misuse.hip"
 
 FOUND = {  # what the argument names: what is said
     "inactive_lane": r"uninitialised: stores what `ds_bpermute_b32 .* takes from a lane that is not active",
@@ -50,25 +51,23 @@ RIGHT = (
 @pytest.mark.parametrize("name", FOUND)
 def test_a_fault_is_told(name: str) -> None:
     """Though the program looks at no error, and ends as if all were well."""
-    runtime_library()  # a build, which is told on stderr, is not the program's
-    done = run(PROGRAMS / "misuse.hip", "--", name, CDNA_CHECKS="all")
+    done = run_built(PROGRAM, name, CDNA_CHECKS="all")
     assert re.search(FOUND[name], done.stderr) and done.returncode == 1, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_is_no_finding(name: str) -> None:
-    runtime_library()
-    done = run(PROGRAMS / "misuse.hip", "--", name, CDNA_CHECKS="all")
+    done = run_built(PROGRAM, name, CDNA_CHECKS="all")
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
 
 
 def test_a_refused_launch_that_the_program_asks_for_is_no_fault() -> None:
-    done = run(PROGRAMS / "misuse.hip", "--", "right_refusal", CDNA_CHECKS="all")
+    done = run_built(PROGRAM, "right_refusal", CDNA_CHECKS="all")
     assert done.returncode == 0 and done.stderr.count("refused") == 1, done.stdout + done.stderr
 
 
 def test_a_cooperative_launch_that_does_not_fit_is_named() -> None:
-    done = run(PROGRAMS / "misuse.hip", "--", "cooperative_too_large", CDNA_CHECKS="all")
+    done = run_built(PROGRAM, "cooperative_too_large", CDNA_CHECKS="all")
     assert re.search(
         r"wait_for_all\(int\*\): refused: a cooperative launch of 1048576 workgroups, of which .* room for \d+ at once",
         done.stderr,
@@ -77,12 +76,12 @@ def test_a_cooperative_launch_that_does_not_fit_is_named() -> None:
 
 def test_without_checks_freed_memory_is_an_error_and_no_crash() -> None:
     for name in ("copy_of_freed", "fill_of_freed"):
-        done = run(PROGRAMS / "misuse.hip", "--", name, CDNA_CHECKS="none")
+        done = run_built(PROGRAM, name, CDNA_CHECKS="none")
         assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
 
 
 def test_what_the_host_accesses_in_vain_is_named_before_it_dies() -> None:
-    done = run(PROGRAMS / "misuse.hip", "--", "host_after_free", CDNA_CHECKS="none")
+    done = run_built(PROGRAM, "host_after_free", CDNA_CHECKS="none")
     assert done.returncode not in (0, 1) and re.search(
         r"the host accesses memory that is not there: the address is byte 0 of 256 that hipHostMalloc gave .* freed",
         done.stderr,

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 import cdna
-from tests.support.hip_programs import run
+from tests.support.hip_programs import run_built
 
 PROGRAM = """
 #include <hip/hip_runtime.h>
@@ -53,7 +53,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("through", ["argument", "pointer in memory"])
 @pytest.mark.parametrize("where", ["local", "heap", "vector", "static"])
 def test_host_memory_is_not_the_cards(program: Path, where: str, through: str) -> None:
-    done = run(program, "--", where, *(["x"] if through != "argument" else []), CDNA_CHECKS="all")
+    done = run_built(program, where, *(["x"] if through != "argument" else []), CDNA_CHECKS="all")
     assert done.returncode == 1 and "bounds: writes 4 bytes at 0x" in done.stderr, done.stderr
     assert "host.hip:" in done.stderr
     if through == "argument":
@@ -65,7 +65,7 @@ def test_host_memory_is_not_the_cards(program: Path, where: str, through: str) -
 @pytest.mark.parametrize("where", ["device", "pinned", "managed", "registered", "symbol"])
 def test_what_the_runtime_gave_is(program: Path, where: str) -> None:
     for words in ((where,), (where, "x")):
-        done = run(program, "--", *words, CDNA_CHECKS="all")
+        done = run_built(program, *words, CDNA_CHECKS="all")
         assert done.returncode == 0 and not done.stderr, done.stderr
 
 

@@ -19,10 +19,9 @@ import triton.language as tl
 from torch.overrides import TorchFunctionMode
 
 import cdna
-from cdna.hip.host_libraries import runtime_library
 from cdna.launch import tensors
 from cdna.launch.tensors import memory_of
-from tests.support.hip_programs import PROGRAMS, run
+from tests.support.hip_programs import PROGRAMS, run, run_built
 
 PLANTED = PROGRAMS / "planted.hip"
 
@@ -31,8 +30,7 @@ PLANTED = PROGRAMS / "planted.hip"
 
 
 def planted(name: str, checks: str) -> subprocess.CompletedProcess[str]:
-    runtime_library()  # a build, which is told on stderr, is not the program's
-    return run(PLANTED, "--", name, CDNA_CHECKS=checks)
+    return run_built(PLANTED, name, CDNA_CHECKS=checks)
 
 
 FOUND = {  # kernel: the check that finds it, and what it says
@@ -216,11 +214,11 @@ def test_a_copy_beside_the_kernel_that_writes_is_found(name: str, does: str) -> 
 def test_each_kind_of_access_to_what_another_stream_writes() -> None:
     """By plain, narrow, volatile and streaming stores and atomics; read by lanes, scalars, straight to LDS; copied."""
     program = PROGRAMS / "stream_kinds.hip"
-    found, silent = run(program, CDNA_CHECKS="report:race").stderr.split("SILENT\n")
+    found, silent = run_built(program, CDNA_CHECKS="report:race").stderr.split("SILENT\n")
     pairs = {text.partition("\n")[0]: text.count("on another stream") for text in found.split("PAIR ")[1:]}
     assert len(pairs) > 50 and all(pairs.values()), pairs
     assert silent.count("PAIR ") == 5 and "race" not in silent, silent
-    ordered = run(program, "--", "ordered", CDNA_CHECKS="report:race").stderr
+    ordered = run_built(program, "ordered", CDNA_CHECKS="report:race").stderr
     assert ordered.count("PAIR ") == len(pairs) + 5 and "race" not in ordered, ordered
 
 

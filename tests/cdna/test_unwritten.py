@@ -14,7 +14,7 @@ from cdna.checks.launch_checks import mark_unwritten, unwritten_elements
 from cdna.launch.program import Program
 from tests.support.assembled import program
 from tests.support.checked_launch import clean
-from tests.support.hip_programs import PROGRAMS, run
+from tests.support.hip_programs import PROGRAMS, run_built
 
 SOURCE = PROGRAMS / "unwritten.hip"
 NOTHING = r"which nothing has written: write them before"
@@ -51,7 +51,7 @@ FOUND = {
 @pytest.fixture(scope="module")
 def said() -> dict[str, str]:
     """What a run that goes on after findings says of each."""
-    done = run(SOURCE, "--", *FOUND, CDNA_CHECKS="report:all")
+    done = run_built(SOURCE, *FOUND, CDNA_CHECKS="report:all")
     assert done.returncode == 0, done.stderr
     parts = re.split(rf"^({'|'.join(FOUND)})\n", done.stderr, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -66,14 +66,14 @@ def test_a_way_to_the_host_or_to_what_decides(said: dict[str, str], name: str) -
 
 def test_correct_programs_have_no_finding() -> None:
     """Structs with padding, by registers, LDS and copies; tails of tiles; sums over rows of which some are missing."""
-    done = run(SOURCE, "--", "right", CDNA_CHECKS="all")
+    done = run_built(SOURCE, "right", CDNA_CHECKS="all")
     assert (done.returncode, done.stderr) == (0, "right\n")
 
 
 @pytest.mark.parametrize("name", ["computed", "branch"])
 def test_a_finding_ends_the_work(name: str) -> None:
-    assert run(SOURCE, "--", name, CDNA_CHECKS="all").returncode == 1
-    assert run(SOURCE, "--", name, CDNA_CHECKS="none").returncode == 0
+    assert run_built(SOURCE, name, CDNA_CHECKS="all").returncode == 1
+    assert run_built(SOURCE, name, CDNA_CHECKS="none").returncode == 0
 
 
 # --- what instructions make of it ----------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """HIP programs that check themselves, and `python -m cdna` as a user would start it."""
 
+import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from cdna.hip.compile.source import HipSource
+from cdna.hip.run import build_program, environment_of_run
 from tests.support.limits import ENDS_S
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +32,22 @@ def cdna(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[
 
 def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return cdna("run", *words, **environment)
+
+
+@functools.cache
+def built(program: Path) -> Path:
+    """The executable that `python -m cdna run` replaces itself by."""
+    return build_program([HipSource(program, "gfx942")])
+
+
+def run_built(program: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As `run(program, "--", *words)`, without a Python that looks for what has been built, for programs that are run
+    often."""
+    variables = {**environment_of_run("gfx942"), **environment}
+    return subprocess.run(
+        [program, *words], executable=built(program), cwd=ROOT, capture_output=True, text=True, timeout=ENDS_S,
+        env=variables,
+    )  # fmt: skip
 
 
 def preload(name: str, folder: Path) -> Path:
