@@ -9,7 +9,17 @@ import pytest
 from forge.console import EXIT_BUT
 from lab.verdicts import PROBLEM, corpus
 from tests.forge.test_own_evaluator import other
-from tests.support.evaltools import REFERENCE, ROOT, checks_find_nothing, generate, run_command, write_problem
+from tests.support.evaltools import (
+    REFERENCE,
+    ROOT,
+    TASK,
+    checks_find_nothing,
+    generate,
+    run_command,
+    statuses,
+    write_problem,
+)
+from tests.support.evaltools import judge as judge_json
 from tests.support.limits import ENDS_S
 
 STORE = "tl.reshape(acc.to(c_ptr"
@@ -45,7 +55,6 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
     assert " of the device's checks" in str(found.value) and "FAIL" not in str(found.value)
     assert "check: " not in judge(faulty, "--checks", "none").stdout
     sarif = submission.with_name("found.sarif")
-    assert "check: " not in judge(faulty, "--checks", "race").stdout
     judge(faulty, "--checks", "bounds", "--sarif", str(sarif))
     (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
@@ -122,41 +131,35 @@ def total(x, out, n, B: tl.constexpr):
 
 def custom_kernel(data):
     x, out = data
-    {first}
+    if len(x) == 5:
+        return torch.empty_like(out)
+    if len(x) == 6:
+        out.zero_()
+    if len(x) == 7:
+        out = torch.zeros_like(out)
     total[(1,)](x, out, x.numel(), B=64, num_warps=1)
-    return {result}
+    return out
 """
+NOBODY = "unwritten: the judge reads 1 of the 1 elements of the output, and what"
 
 
-@pytest.mark.parametrize(
-    ("first", "result", "says"),
-    [
-        ("pass", "out", "total on gfx942: unwritten: the judge reads 1 of the 1 elements of the output, and what"),
-        (
-            "x = x[:0]",
-            "torch.empty_like(out)",
-            "unwritten: the judge reads 1 of the 1 elements of the output, and what",
-        ),
-        ("out.zero_()", "out", ""),
-        ("out = torch.zeros_like(out)", "out", ""),
-    ],
-)
-def test_an_output_that_nobody_has_written(tmp_path: Path, first: str, result: str, says: str) -> None:
+def test_an_output_that_nobody_has_written(tmp_path: Path) -> None:
     """The input's room for the result is torch.empty's, as in GPU MODE's vectorsum: what is added to was 0 by luck."""
     reference = REFERENCE.replace(
         "return torch.randn(n,", "return torch.empty(1000, device='cuda')[:n].copy_(torch.randn(n,"
     )
     reference = reference.replace("generator=generator)\n", "generator=generator)), torch.empty(1, device='cuda')\n")
-    problem = write_problem(tmp_path / "problem", reference=reference.replace("x * 2", "x[0].sum()[None]"))
-    (file := tmp_path / "submission.py").write_text(SUM.format(first=first, result=result))
-    done = run_command("test", problem, "--submission", file, "--device", "gfx942", "--cases", "0", cwd=tmp_path)
-    assert done.returncode == (1 if says else 0), done.stdout + done.stderr
-    assert says in done.stdout and ("check:" in done.stdout) == bool(says), done.stdout
+    task = TASK.replace("benchmarks:", "  - {n: 7, seed: 4}\nbenchmarks:")
+    problem = write_problem(tmp_path / "problem", task, reference.replace("x * 2", "x[0].sum()[None]"))
+    done, result = judge_json(tmp_path, SUM, problem=problem)
+    assert statuses(result) == ["fail", "fail", "pass", "pass"], done.stdout
+    found = [[one["text"] for one in case["report"].get("findings", [])] for case in result["cases"]]
+    assert f"total on gfx942: {NOBODY}" in found[0][0] and NOBODY in found[1][0] and found[2:] == [[], []], found
 
 
 ON_THE_HOST = """
 import torch, triton, triton.language as tl
-COUNT = torch.{made}
+COUNTS = [torch.zeros(1, dtype=torch.int32, pin_memory=pinned) for pinned in (False, True)]
 
 @triton.jit
 def twice(x_ptr, y_ptr, count, n, B: tl.constexpr):
@@ -166,23 +169,19 @@ def twice(x_ptr, y_ptr, count, n, B: tl.constexpr):
 
 def custom_kernel(x):
     y = torch.empty_like(x)
-    twice[(triton.cdiv(x.numel(), 64),)](x, y, COUNT.data_ptr(), x.numel(), 64)
+    twice[(triton.cdiv(x.numel(), 64),)](x, y, COUNTS[len(x) > 4].data_ptr(), x.numel(), 64)
     return y
 """
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["", "with its own eval.py"])
-@pytest.mark.parametrize(
-    "made, right", [("zeros(1, dtype=torch.int32)", False), ("zeros(1, dtype=torch.int32, pin_memory=True)", True)]
-)
-def test_what_would_end_the_program_on_a_card_is_no_pass(tmp_path: Path, made: str, right: bool, own: bool) -> None:
+def test_what_would_end_the_program_on_a_card_is_no_pass(tmp_path: Path, own: bool) -> None:
     """The outputs are right: a kernel counts in the host's memory, which faults on a card unless it is pinned."""
-    problem, text = write_problem(tmp_path / "problem"), ON_THE_HOST.replace("{made}", made)
+    problem, text = write_problem(tmp_path / "problem"), ON_THE_HOST
     if own:
         problem = other(tmp_path)
         text = text.replace("custom_kernel", "double") + "\ndef halve(x):\n    return x * 0.5\n"
-    (file := tmp_path / "submission.py").write_text(text)
-    done = run_command("test", problem, "--submission", file, "--device", "gfx942", cwd=ROOT, timeout=ENDS_S)
-    assert (done.returncode == 0) == right, done.stdout + done.stderr
-    assert ("a memory access fault on a card: bounds: " in done.stdout) != right
-    assert ("of the host's, which the card does not reach" in done.stdout) != right
+    done, result = judge_json(tmp_path, text, problem=problem)
+    assert done.returncode == 1 and statuses(result)[1:] == ["pass", "pass"] and statuses(result)[0] != "pass"
+    assert "a memory access fault on a card: bounds: " in done.stdout
+    assert "of the host's, which the card does not reach" in done.stdout

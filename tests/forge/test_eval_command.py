@@ -288,7 +288,7 @@ def test_modes_cases_and_the_json_file(folder: Path) -> None:
     assert {"submission_sha256", "evaluator_sha256", "torch", "triton", "python", "cores"} <= set(result["fingerprint"])
 
 
-@pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
+@pytest.mark.parametrize("mode", ["test", "leaderboard"])
 def test_a_check_reads_numbers_from_the_gpu(folder: Path, mode: str) -> None:
     """The judge, which imports nothing any more once submissions run, reads them without the device's checks. In one
     mode it is a Python of its own, which has imported nothing beside that."""
@@ -301,10 +301,10 @@ def test_a_check_reads_numbers_from_the_gpu(folder: Path, mode: str) -> None:
 def test_the_secret_seed_changes_the_data(folder: Path) -> None:
     source = "def custom_kernel(x):\n    print('sum', x.double().sum().item(), flush=True)\n    raise SystemExit\n"
     words = []
-    for options in ([], ["--seed", "5"], ["--seed", "5"]):
+    for options in ([], ["--seed", "5"]):
         done, result = judge(folder, source, "test", "--cases", "0", *options)
         words.append(result["cases"][0]["last_words"])
-    assert words[0] != words[1] == words[2]
+    assert words[0] != words[1]
 
 
 def test_smoke_cases_and_their_absence(folder: Path) -> None:
@@ -318,8 +318,6 @@ def test_leaderboard_mode_stops_at_the_first_failing_case(folder: Path) -> None:
     wrong = "def custom_kernel(x):\n    return x * (3 if len(x) == 5 else 2)\n"
     done, result = judge(folder, wrong, "leaderboard")
     assert statuses(result) == ["pass", "fail", "not run"] and done.returncode == 1
-    done, result = judge(folder, wrong, "benchmark")
-    assert statuses(result) == ["pass", "fail", "pass"] and done.returncode == 1
 
 
 def test_what_the_leaderboard_would_refuse_is_said(folder: Path) -> None:

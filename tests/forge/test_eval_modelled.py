@@ -185,13 +185,14 @@ def custom_kernel(x):
 )
 
 
-@pytest.mark.parametrize("bench", ["triton.testing.do_bench", "driver.active.get_benchmarker()"])
-def test_launches_that_a_submission_times_itself_are_in_its_time(bench: str, tmp_path: Path) -> None:
-    done, result = judge(tmp_path, TIMES_ITSELF.replace("BENCH", bench), "benchmark", "--cases", "0")
-    (case,) = result["cases"]
-    assert done.returncode == 0 and case["buts"] == []
-    assert case["report"]["modelled"]["warm"]["parts_us"]["launch"] > MI300X.launch_us  # of two
-    assert case["remarks"] == ["custom_kernel times its own kernels, 1 times: all of that is in its time"]
+def test_launches_that_a_submission_times_itself_are_in_its_time(tmp_path: Path) -> None:
+    bench = "(triton.testing.do_bench if len(x) == 7 else driver.active.get_benchmarker())"
+    done, result = judge(tmp_path, TIMES_ITSELF.replace("BENCH", bench), "benchmark", "--cases", "0,1")
+    assert done.returncode == 0 and len(result["cases"]) == 2
+    for case in result["cases"]:
+        assert case["buts"] == []
+        assert case["report"]["modelled"]["warm"]["parts_us"]["launch"] > MI300X.launch_us  # of two
+        assert case["remarks"] == ["custom_kernel times its own kernels, 1 times: all of that is in its time"]
 
 
 UNCOUNTED = TIMES_ITSELF.replace("    BENCH(launch)\n    launch()\n", "    HIDE\n        launch()\n    launch()\n")
@@ -295,10 +296,9 @@ def custom_kernel(x):
 """
 
 
-@pytest.mark.parametrize("prepared", [True, False])
-def test_large_tensors_begin_a_line_as_a_gpus_do(prepared: bool, tmp_path: Path) -> None:
+def test_large_tensors_begin_a_line_as_a_gpus_do(tmp_path: Path) -> None:
     """Else the model sees twice the lines in rows of 128 bytes, or not, by chance."""
-    done, _ = judge(tmp_path, BEGINS_LINES, "benchmark", "--cases", "0", prepared=prepared)
+    done, _ = judge(tmp_path, BEGINS_LINES, "benchmark", "--cases", "0", prepared=False)
     assert done.returncode == 0, done.stdout
 
 

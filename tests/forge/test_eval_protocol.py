@@ -19,12 +19,13 @@ WRONG = "def custom_kernel(x):\n    return x * (3 if len(x) == 5 else 2)\n"
 CASES = "n: 4; seed: 1\nn: 5; seed: 2\nn: 6; seed: 3\n"
 
 
-def speak(folder: Path, mode: str, *args: str, submission: str = RIGHT) -> tuple[int, list[tuple[str, str]], str]:
+def speak(
+    folder: Path, mode: str, *args: str, submission: str = RIGHT, cases: str = CASES
+) -> tuple[int, list[tuple[str, str]], str]:
     """(exit code, keys in order, stderr)."""
     (folder / "submission.py").write_text(submission)
     (folder / "reference.py").write_text(REFERENCE)
-    if not (folder / "cases.txt").exists():
-        (folder / "cases.txt").write_text(CASES)
+    (folder / "cases.txt").write_text(cases)
     reader, writer = os.pipe()
     environment = {**os.environ, "POPCORN_FD": str(writer), "OMP_NUM_THREADS": "1"}
     words = [mode, *(args or ("cases.txt", "--device", "gfx942"))]
@@ -53,27 +54,25 @@ def test_a_passing_test_run(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("mode", "code"), [("test", 112), ("benchmark", 112), ("leaderboard", 0)])
+@pytest.mark.parametrize(("mode", "code"), [("benchmark", 112), ("leaderboard", 0)])
 def test_a_failing_run_and_the_quirk_of_leaderboard_mode(tmp_path: Path, mode: str, code: int) -> None:
     got, keys, _ = speak(tmp_path, mode, submission=WRONG)
-    kind = "test" if mode == "test" else "benchmark"
     assert got == code
-    assert dict(keys)[f"{kind}.1.status"] == "fail"
-    assert dict(keys)[f"{kind}.1.error"] == "values differ"
+    assert dict(keys)["benchmark.1.status"] == "fail"
+    assert dict(keys)["benchmark.1.error"] == "values differ"
     assert keys[-1] == ("check", "fail")
-    assert (f"{kind}.2.spec" in dict(keys)) is (mode != "leaderboard")
+    assert ("benchmark.2.spec" in dict(keys)) is (mode != "leaderboard")
 
 
-def test_a_crash_is_a_failed_case_and_the_rest_is_run(tmp_path: Path) -> None:
-    crash = "import os\ndef custom_kernel(x):\n    if len(x) == 5: os.abort()\n    return x * 2\n"
-    code, keys, _ = speak(tmp_path, "test", submission=crash)
-    assert code == 112
-    assert "SIGABRT" in dict(keys)["test.1.error"] and dict(keys)["test.2.status"] == "pass"
-
-
-def test_messages_of_several_lines_stay_one_key(tmp_path: Path) -> None:
-    raising = "def custom_kernel(x):\n    raise ValueError('a\\ncheck: pass')\n"
-    code, keys, _ = speak(tmp_path, "test", submission=raising)
+def test_a_case_may_fail_crash_and_speak_in_lines_and_the_rest_is_run(tmp_path: Path) -> None:
+    source = (
+        "import os\ndef custom_kernel(x):\n    if len(x) == 6: os.abort()\n"
+        "    if len(x) == 7: raise ValueError('a\\ncheck: pass')\n    return x * (3 if len(x) == 5 else 2)\n"
+    )
+    code, keys, _ = speak(tmp_path, "test", submission=source, cases=CASES + "n: 7; seed: 4\nn: 8; seed: 5\n")
+    told = dict(keys)
+    assert [told[f"test.{case}.status"] for case in range(5)] == ["pass", "fail", "fail", "fail", "pass"]
+    assert told["test.1.error"] == "values differ" and "SIGABRT" in told["test.2.error"]
     assert code == 112 and [value for key, value in keys if key == "check"] == ["fail"]
 
 

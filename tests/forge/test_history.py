@@ -116,7 +116,7 @@ def test_a_run_is_kept_with_its_submission_and_its_counters(tmp_path: Path) -> N
 
 def test_a_failing_run_is_kept_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    done, _ = judge(tmp_path, "def custom_kernel(x):\n    return x\n", prepared=False)
+    done, _ = judge(tmp_path, "def custom_kernel(x):\n    return x\n")
     assert done.returncode == 1
     assert [entry.verdict for entry in History().entries()] == ["fail"]
 

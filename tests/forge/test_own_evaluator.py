@@ -91,7 +91,8 @@ def scaled(x, by):
 KERNEL = SCALE.replace("empty", "zeros") + "\ndef custom_kernel(x):\n    return scaled(x, 2.0)\n"
 PAIR = SCALE + "\ndef double(x):\n    return scaled(x, 2.0)\n\ndef halve(x):\n    return scaled(x, 0.5)\n"
 BEHIND = ("ABOVE=0", "ABOVE=1")  # reads an element behind the last
-RACES = ("    tl.store(y", "    tl.store(y, tl.load(y) + 0.0)\n    tl.store(y")  # on element 0, by all workgroups
+# Of element 0, by all workgroups.
+RACES_IN_6 = ("tl.store(y", "tl.store(y, tl.load(y) + 0.0, mask=n == 6)\n    tl.store(y")
 
 
 def usual(folder: Path, log: str = FIRST) -> Path:
@@ -119,46 +120,38 @@ def counted(case: dict[str, Any], counter: str) -> int:
 # ---------------------------------------------------------------- with the usual functions
 
 
-@pytest.mark.parametrize(
-    ("kernel", "expected", "text"),
-    [
-        ("return x * 2", ["pass", "pass", "pass"], "own words"),
-        ("return x * (3 if len(x) == 5 else 2)", ["pass", "fail", "pass"], "values differ"),
-        ("import ctypes; return x * 2 if len(x) == 4 else ctypes.string_at(0)", ["pass", "crash", "crash"], "died"),
-    ],
-)
-def test_a_folders_own_eval_judges(tmp_path: Path, kernel: str, expected: list[str], text: str) -> None:
+def test_a_folders_own_eval_judges(tmp_path: Path) -> None:
+    kernel = "import ctypes; return ctypes.string_at(0) if len(x) == 5 else x * len(x) / 2"
     done, result = judge(tmp_path, f"def custom_kernel(x):\n    {kernel}\n", problem=usual(tmp_path))
-    assert statuses(result) == expected, done.stdout
-    assert text in result["cases"][1]["message"]
-    assert done.returncode == (0 if expected[1] == "pass" else 1)
+    assert statuses(result) == ["pass", "crash", "fail"] and done.returncode == 1, done.stdout
+    for case, text in zip(result["cases"], ("own words", "died", "values differ"), strict=True):
+        assert text in case["message"]
     assert any("own eval.py" in note for note in result["notes"])
 
 
-FAULTS = [
-    ("", "", "pass", []),
-    (*BEHIND, "pass", ["bounds"]),
-    (*RACES, "pass", ["race"]),
-    ("zeros_like(x)\n", "empty_like(x)\n    None if len(x) == 5 else \\\n", "fail", ["unwritten"]),
-]
+CASE_7 = "  - {n: 7, seed: 4}\nbenchmarks:"
+EXPECTED = [("pass", []), ("pass", ["bounds"]), ("pass", ["race"]), ("fail", ["unwritten"])]  # of each case
 
 
-@pytest.mark.parametrize(("text", "fault", "status", "found"), FAULTS)
-def test_a_case_tells_what_the_same_problem_tells_without_an_eval(
-    tmp_path: Path, text: str, fault: str, status: str, found: list[str]
-) -> None:
-    options = ("test", "--strict", "--cases", "1")
-    known, theirs = judge(tmp_path, KERNEL.replace(text, fault), *options)
-    own, ours = judge(tmp_path, KERNEL.replace(text, fault), *options, problem=usual(tmp_path))
-    assert (statuses(ours), findings(ours)) == ([status], [found]), own.stdout
+def test_a_case_tells_what_the_same_problem_tells_without_an_eval(tmp_path: Path) -> None:
+    source = KERNEL.replace("ABOVE=0", "ABOVE=int(len(x) == 5)").replace(*RACES_IN_6)
+    source = source.replace("return scaled", "return torch.empty_like(x) if len(x) == 7 else scaled")
+    options, problem = ("test", "--strict"), usual(tmp_path)
+    (problem / "task.yml").write_text(WITH_EVAL.replace("benchmarks:", CASE_7))
+    known, theirs = judge(
+        tmp_path, source, *options, problem=write_problem(tmp_path / "problem", TASK.replace("benchmarks:", CASE_7))
+    )
+    own, ours = judge(tmp_path, source, *options, problem=problem)
+    assert list(zip(statuses(ours), findings(ours))) == EXPECTED, own.stdout
     assert (own.returncode, ours["verdict"]) == (known.returncode, theirs["verdict"])
     assert ours.keys() == theirs.keys() and ours["fingerprint"].keys() == theirs["fingerprint"].keys()
-    (case,), (same,) = ours["cases"], theirs["cases"]
-    assert case.keys() == same.keys() and findings(theirs) == [found]
-    for key in ("status", "calls", "buts", "remarks", "floor"):  # which call of three is looked at is drawn
-        assert re.sub(r"call \d", "a call", str(case[key])) == re.sub(r"call \d", "a call", str(same[key])), key
-    assert counted(case, "wave_instructions") == counted(same, "wave_instructions")
-    assert len(case["seeds"]) == len(same["seeds"]) and (case["accuracy"] is None) == (same["accuracy"] is None)
+    assert findings(theirs) == findings(ours)
+    for case, same in zip(ours["cases"], theirs["cases"], strict=True):
+        assert case.keys() == same.keys()
+        for key in ("status", "calls", "buts", "remarks", "floor"):  # which call of three is looked at is drawn
+            assert re.sub(r"call \d", "a call", str(case[key])) == re.sub(r"call \d", "a call", str(same[key])), key
+        assert counted(case, "wave_instructions") == counted(same, "wave_instructions")
+        assert len(case["seeds"]) == len(same["seeds"]) and (case["accuracy"] is None) == (same["accuracy"] is None)
 
 
 def test_each_of_the_two_may_fail_a_case(tmp_path: Path) -> None:
@@ -176,10 +169,9 @@ def test_each_of_the_two_may_fail_a_case(tmp_path: Path) -> None:
 
 def test_an_emulated_benchmark_models_times_and_has_the_eval_judge_in_test_mode(tmp_path: Path) -> None:
     problem = usual(tmp_path)
+    (problem / "eval.py").write_text("import sys\nassert sys.argv[1] == 'test'\n" + (problem / "eval.py").read_text())
     done, result = judge(tmp_path, KERNEL, "benchmark", problem=problem)
     assert done.returncode == 0 and all(case["report"]["modelled"]["cold"]["us"] > 0 for case in result["cases"])
-    (problem / "eval.py").write_text("import sys\nassert sys.argv[1] == 'test'\n" + (problem / "eval.py").read_text())
-    assert judge(tmp_path, KERNEL, "benchmark", "--cases", "0", problem=problem)[0].returncode == 0
 
 
 # ---------------------------------------------------------------- with functions of other names
@@ -253,9 +245,7 @@ def test_what_an_evals_other_threads_do_is_not_the_submissions(tmp_path: Path) -
 def test_what_is_wrong_in_any_function_is_found(tmp_path: Path) -> None:
     problem = other(tmp_path)
     source = PAIR.replace("scaled(x, 0.5)", "scaled(x, 0.5 if len(x) != 5 else 0.6)")
-    source = source.replace(*BEHIND).replace(
-        "tl.store(y", "tl.store(y, tl.load(y) + 0.0, mask=n == 6)\n    tl.store(y", 1
-    )
+    source = source.replace(*BEHIND).replace(*RACES_IN_6)
     done, result = judge(tmp_path, source, "test", problem=problem)
     assert statuses(result) == ["pass", "fail", "pass"] and done.returncode == 1, done.stdout
     assert findings(result) == [["bounds"], ["bounds"], ["bounds", "race"]], done.stdout
@@ -328,22 +318,25 @@ def test_times_of_all_functions_add_up(tmp_path: Path) -> None:
 
 
 def test_what_is_to_be_doubted_is_said(tmp_path: Path) -> None:
-    problem, pair = other(tmp_path), "{}\ndef double(x):\n    {}\n\ndef halve(x):\n    return x / 2\n"
-
-    def judged(source: str) -> dict[str, Any]:
-        done, result = judge(tmp_path, source, "test", "--strict", "--cases", "0", problem=problem)
-        assert done.returncode == (3 if statuses(result) == ["pass"] else 1), done.stdout
-        case: dict[str, Any] = result["cases"][0]
-        return case
-
-    taken = judged(pair.format("from reference import reference_double", "return reference_double(x)"))
+    problem = other(tmp_path)
+    source = f"""
+from reference import reference_double
+def double(x):
+    if len(x) == 4: return reference_double(x)
+    if len(x) == 5: open({str(problem / "reference.py")!r}, 'a').write('#')
+    open('reference.py', 'a').write('#')
+    return x * 2
+def halve(x):
+    return x / 2
+"""
+    done, result = judge(tmp_path, source, "test", "--strict", problem=problem)
+    taken, outside, changed = result["cases"]
+    assert statuses(result) == ["pass", "error", "tampered"], done.stdout
     assert taken["buts"] == ["custom_kernel calls the problem's own ref_kernel"]
-    changed = judged(pair.format("", "open('reference.py', 'a').write('#'); return x * 2"))
-    assert changed["status"] == "tampered" and "reference.py was changed" in changed["message"]
-    outside = judged(pair.format("", f"open({str(problem / 'reference.py')!r}, 'a').write('#'); return x * 2"))
-    assert outside["status"] == "error" and "Permission denied" in "".join(outside["last_words"])
+    assert "Permission denied" in "".join(outside["last_words"]) and "reference.py was changed" in changed["message"]
     (problem / "eval.py").write_text("def judged(args):\n    return True, ''\n" + FIRST)
-    assert "calls were not seen" in judged(PAIR)["buts"][0]
+    done, result = judge(tmp_path, PAIR, "test", "--strict", "--cases", "0", problem=problem)
+    assert done.returncode == 3 and "calls were not seen" in result["cases"][0]["buts"][0], done.stdout
 
 
 # ---------------------------------------------------------------- an owner's folder of a problem that is here as well
