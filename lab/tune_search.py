@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Searches of a tuner in spaces that somebody searched whole: how near they come to the best in so few trials.
+"""Searches of a tuner in spaces that were tried whole: how near they come to the best in so few trials.
 
-    python lab/tune_search.py --snektron CHECKOUT [--starts N] [--write]
+    python lab/tune_search.py --snektron CHECKOUT --logs LOG... [--starts N] [--write]
+    python lab/tune_search.py --whole swiglu-fp8 --variant triton --device gfx942 --cases 0 --part 0/4 --trials-log LOG
 
-Snektron's file has a measured time of each of 396 instances of one template (380 that differ), for each of 18 shapes:
-a search is told the time of the row that it asks for, and nothing is run. `by columns` is forge/tune/search.py's;
-`together` draws eight rows, then takes the row that a Gaussian process over all columns together expects to be fastest,
-whose kernel is a product over the columns: a proposal, and no part of the tuner.
+A search is told the time of the row that it asks for, and nothing is run. Snektron's file has a measured time of each
+of 396 instances of one template (380 that differ), for each of 18 shapes; a row that is none of them is said to fail,
+and is not counted. --whole tries all rows of a variant's space, or each Nth of them, with forge tune's words and into
+its log: `--logs` reads these. `together` is forge/tune/search.py's; `by columns` moves one column at a time.
 """
 
 from __future__ import annotations
@@ -18,130 +19,181 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from forge.tune.search import coordinate_search  # noqa: E402 - from this checkout
+from forge.generate.tuning import Table  # noqa: E402 - from this checkout
+from forge.tune import command, search  # noqa: E402
+from forge.tune.search import Row, Search, beats  # noqa: E402
+from forge.tune.trials_log import lines_of  # noqa: E402
 from lab.time_model.rows import problem  # noqa: E402
 from lab.time_model.runner import rows_of  # noqa: E402
 
 TABLE = ROOT / "lab" / "results" / "tune_search.json"
 COLUMNS = ("block_m", "block_n", "block_k", "warp_m", "pipeline", "fused", "block")
 SHARE, NEAR = 0.08, 1.02  # of the trials that all take; of the best time
-DRAWN, ALIKE, NOISE, DOUBT = 8, 0.6, 0.01, 0.5
+HEADER = "of|spaces|search|searches|within 2 %|found / best, median|nine in ten|worst|tried, median"
+LEAST = 8  # trials, however small the space
 
-Key = tuple[int, ...]
-Ask = Callable[[Key], float | None]
-Search = Callable[[Key, float, Ask, dict[str, list[int]], random.Random], object]
+Key = tuple[Any, ...]
+Ask = Callable[[Row], float | None]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A space of which each row was tried: its times, None of a row that failed."""
+
+    name: str
+    columns: Sequence[str]
+    times: dict[Key, float | None]
+
+    @property
+    def choices(self) -> dict[str, list[Any]]:
+        return {name: sorted({key[at] for key in self.times}) for at, name in enumerate(self.columns)}
 
 
 class Enough(Exception):
     """All trials are used up."""
 
 
-def by_columns(start: Key, us: float, ask: Ask, space: dict[str, list[int]], draw: random.Random) -> object:
-    row = dict(zip(space, start))
-    return coordinate_search(row, us, [], space, lambda asked: ask(tuple(asked[name] for name in space)))
+def by_columns(start: Row, space: dict[str, list[Any]], ask: Ask) -> None:
+    """Each column of the best row in turn, its values outwards, until a round over all finds nothing better."""
+    best, best_us = start, ask(start)
+    while True:
+        before = best
+        for column, choices in space.items():
+            here, base = choices.index(best[column]), best
+            for at in sorted(range(len(choices)), key=lambda at: (abs(at - here), at)):
+                row = {**base, column: choices[at]}
+                us = ask(row)
+                if us is not None and beats(us, best_us):
+                    best, best_us = row, us
+        if best == before:
+            return
 
 
-def together(start: Key, us: float, ask: Ask, space: dict[str, list[int]], draw: random.Random) -> object:
-    rows = list(itertools.product(*space.values()))
-    places = np.array([[values.index(v) for v, values in zip(row, space.values())] for row in rows])
-    alike = np.ones((len(rows), len(rows)))
-    for column in places.T:
-        alike *= ALIKE ** np.minimum(np.abs(column[:, None] - column[None, :]), 2)
-    tried, logs = [rows.index(start)], [math.log(us)]
-    asked = set(tried)
-
-    def take(at: int) -> None:
-        asked.add(at)
-        if (found := ask(rows[at])) is not None:
-            tried.append(at)
-            logs.append(math.log(found))
-
-    for at in draw.sample(range(len(rows)), len(rows)):
-        if len(tried) > DRAWN:
-            break
-        if at not in asked:
-            take(at)
-    while len(asked) < len(rows):
-        seen = np.array(logs)
-        inverse = np.linalg.inv(alike[np.ix_(tried, tried)] + NOISE * np.eye(len(tried)))
-        near = alike[:, tried]
-        mean = near @ inverse @ ((seen - np.median(seen)) / (seen.std() + 1e-3))
-        left = np.sqrt(np.maximum(1 - np.einsum("ij,jk,ik->i", near, inverse, near), 0))
-        hope = mean - DOUBT * left
-        hope[list(asked)] = math.inf
-        take(int(np.argmin(hope)))
-    return None
+def together(start: Row, space: dict[str, list[Any]], ask: Ask) -> None:
+    tuner = Search(space, start)
+    while rows := tuner.ask():
+        tuner.tell(rows[0], ask(rows[0]))
 
 
-def searched(times: dict[Key, float], search: Search, seed: int) -> tuple[float, float]:
-    """(best found over best of all, share of all that was tried), from a row drawn at random."""
-    draw = random.Random(seed)
-    space = {name: sorted({key[at] for key in times}) for at, name in enumerate(COLUMNS)}
-    start = draw.choice(sorted(times))
-    known = {start: times[start]}
+SEARCHES = {"by columns": by_columns, "together": together}
 
-    def ask(key: Key) -> float | None:
+
+def searched(whole: Whole, how: Callable[..., None], seed: int) -> tuple[float, float]:
+    """(best found over best of all, share of all that was tried), from a row drawn of those that work."""
+    times = whole.times
+    works = {key: us for key, us in times.items() if us is not None}
+    start = random.Random(seed).choice(sorted(works))
+    known: set[Key] = set()
+
+    def ask(row: Row) -> float | None:
+        key = tuple(row[name] for name in whole.columns)
         if key in times and key not in known:
-            if len(known) >= int(SHARE * len(times)):
+            if len(known) >= max(LEAST, int(SHARE * len(times))):
                 raise Enough
-            known[key] = times[key]
+            known.add(key)
         return times.get(key)
 
     try:
-        search(start, times[start], ask, space, draw)
+        how(dict(zip(whole.columns, start)), whole.choices, ask)
     except Enough:
         pass
-    return min(known.values()) / min(times.values()), len(known) / len(times)
+    return min(works.get(key, math.inf) for key in known) / min(works.values()), len(known) / len(times)
 
 
-def spaces(checkout: Path) -> dict[str, dict[Key, float]]:
-    """Shape -> instance -> the shorter of its times."""
-    found: dict[str, dict[Key, float]] = {}
+def of_snektron(checkout: Path) -> Iterator[Whole]:
+    """A shape each: instance -> the shorter of its times."""
+    found: dict[str, dict[Key, float | None]] = {}
     for row in rows_of({"snektron": checkout}):
         of = found.setdefault(problem(row.shape_text), {})
         key = tuple(row.number(name) for name in COLUMNS)
-        of[key] = min(row.us, of.get(key, math.inf))
-    return found
+        of[key] = min(row.us, of.get(key) or math.inf)
+    for name, times in found.items():
+        yield Whole(name, COLUMNS, times)
+
+
+def of_logs(paths: Sequence[Path]) -> Iterator[Whole]:
+    """A case each, of all logs together, by the modelled time."""
+    found: dict[tuple[str, str, str], dict[Key, float | None]] = {}
+    columns: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    for path in paths:
+        for line in lines_of(path):
+            if line.trial is None or line.trial.row is None:
+                continue
+            case = (line.setting.problem, line.setting.variant, line.trial.case)
+            columns.setdefault(case, tuple(line.trial.row))
+            found.setdefault(case, {})[tuple(line.trial.row.values())] = line.trial.us("modelled")
+    for case, times in found.items():
+        yield Whole(" ".join(case), columns[case], times)
+
+
+def try_whole(words: list[str], part: str) -> int:
+    """All rows of the table's space, or each Nth from the Ith (I/N), and nothing that the search would ask for."""
+    first, _, step = part.partition("/")
+
+    def rows(_: Path, table: Table) -> list[Row]:
+        every = itertools.product(*table.space.values())
+        return [{**table.default, **dict(zip(table.space, row))} for row in every][int(first) :: int(step)]
+
+    search.DRAWN, search.PATIENCE, search.WHOLE = 0, 0, 0
+    command.rows_of = rows
+    return command.main([*words, "--rows-from", "-"])
+
+
+def row_of(of: str, name: str, spaces: Sequence[Whole], starts: int) -> list[str]:
+    done = [searched(whole, SEARCHES[name], seed) for whole in spaces for seed in range(starts)]
+    over = sorted(ratio for ratio, _ in done)
+    near = sum(ratio <= NEAR for ratio in over) / len(over)
+    nine, tried = over[math.ceil(0.9 * len(over)) - 1], statistics.median(share for _, share in done)
+    sizes = [len(whole.times) for whole in spaces]
+    figures = f"{len(done)}|{100 * near:.0f} %|{statistics.median(over):.3f}|{nine:.3f}|{over[-1]:.3f}"
+    return [
+        of,
+        f"{len(spaces)} of {min(sizes)} to {max(sizes)} rows",
+        name,
+        *figures.split("|"),
+        f"{100 * tried:.1f} %",
+    ]
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--snektron", type=Path, required=True, metavar="CHECKOUT")
+    parser.add_argument("--snektron", type=Path, metavar="CHECKOUT", help="047abe1 of Snektron/gpumode-amd-fp8-mm")
+    parser.add_argument("--logs", type=Path, nargs="*", default=[], metavar="LOG", help="of --whole")
     parser.add_argument("--starts", type=int, default=3, metavar="N", help="rows to begin at (default: 3)")
+    parser.add_argument("--whole", metavar="PROBLEM", help="try a variant's space whole; then forge tune's options")
+    parser.add_argument("--part", default="0/1", metavar="I/N", help="with --whole: each Nth row")
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.relative_to(ROOT)}")
-    options = parser.parse_args(argv)
+    options, words = parser.parse_known_args(argv)
+    if options.whole:
+        return try_whole([options.whole, *words], options.part)
+    sets = {"measured by Snektron, MI300X": list(of_snektron(options.snektron)) if options.snektron else []}
+    sets["modelled, this repository's variants"] = list(of_logs(options.logs))
     rows = []
-    for name, search in (("by columns", by_columns), ("together", together)):
-        done = [
-            searched(of, search, seed) for of in spaces(options.snektron).values() for seed in range(options.starts)
-        ]
-        over = sorted(ratio for ratio, _ in done)
-        near = sum(ratio <= NEAR for ratio in over) / len(over)
-        nine, tried = over[math.ceil(0.9 * len(over)) - 1], statistics.median(share for _, share in done)
-        cells = f"{len(done)}|{100 * near:.0f} %|{statistics.median(over):.3f}|{nine:.3f}|{100 * tried:.1f} %"
-        rows.append([name, *cells.split("|")])
-        print(" | ".join(rows[-1]), flush=True)
+    for (of, spaces), name in itertools.product(sets.items(), SEARCHES):
+        if spaces:
+            rows.append(row_of(of, name, spaces, options.starts))
+            print(" | ".join(rows[-1]), flush=True)
     if options.write:
         document = {
-            "title": "Searches of a space that was measured whole",
-            "kind": "measured",
-            "machine": "an MI300X, by Snektron: his published times; nothing was run for this",
+            "title": "Searches of a space that was tried whole",
+            "kind": "measured and modelled",
+            "machine": "an MI300X, by Snektron: his published times; an emulated card for the others",
             "versions": {"times": "Snektron/gpumode-amd-fp8-mm 047abe1"},
-            "command": f"python lab/tune_search.py --snektron CHECKOUT --starts {options.starts} --write",
+            "command": f"python lab/tune_search.py --snektron CHECKOUT --logs LOG... --starts {options.starts} --write",
             "notes": [
-                f"At most {100 * SHARE:.0f} % of the instances are asked for, from rows drawn by lot; one to five of "
-                "380 are within 2 % of the best. By columns is what the tuner does. Together is a proposal: its four "
-                "constants were chosen of twelve sets on 14 of these shapes, so it is no result on spaces not seen."
+                f"At most {100 * SHARE:.0f} % of the rows are asked for, or {LEAST}, from rows drawn by lot. Together "
+                "is what the tuner does; its constants were chosen on Snektron's spaces, so the others are the test.",
+                *[f"{whole.name}: {len(whole.times)} rows" for whole in sets["modelled, this repository's variants"]],
             ],
-            "columns": ["search", "searches", "within 2 %", "found / best, median", "nine in ten", "tried, median"],
+            "columns": HEADER.split("|"),
             "rows": rows,
         }
         TABLE.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -41,7 +41,7 @@ from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
 from forge.tune import files, messages
-from forge.tune.search import Row, coordinate_search, leader
+from forge.tune.search import Row, Search, leader
 from forge.tune.spaces import SpaceError
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of
 
@@ -294,9 +294,11 @@ class CaseTuner:
         self.best_us = start.us(self.clock)
         row = table.rows.get(_key(self.key))
         # Outside the table "as it is" need not be DEFAULT: a variant may fit that to the shape.
-        first = [] if row is not None else [start.as_it_is or table.default]
-        row = row or first[0]
-        coordinate_search(row, self.best_us, [*first, *others], table.space, self.time_of)
+        search = Search(table.space, row or start.as_it_is or table.default, others)
+        if row is not None:
+            search.tell(row, self.best_us)
+        while rows := search.ask():
+            search.tell(rows[0], self.time_of(rows[0]))
 
     def confirm(self) -> None:
         """A search finds lucky times: what is best so far is timed once more, and the submission as it is as well."""
@@ -385,7 +387,9 @@ class CaseTuner:
     def begin(self) -> RankAnswer[Any] | None:
         """Brings the ranks to where they wait for a row; what stops them, or None."""
         self.pool.assign(self.plan.ranks_of(self.case))
-        _, problem = self.pool.begin(messages.TuningBegun, messages.BeginTuning(self.case.args, None, 0))
+        said = self.plan.problem.precision
+        most = min(filter(None, (said.rel_l2, said.probe_rel_l2)), default=None)
+        _, problem = self.pool.begin(messages.TuningBegun, messages.BeginTuning(self.case.args, None, 0, most))
         if problem is not None:
             self.pool.stop()
         return problem

@@ -25,7 +25,7 @@ from forge.judge.plan import STAND_IN_ARCH, EvalPlan, cases_to_run, choose_harne
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import Problem, ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
-from forge.tune.search import WORTH, Row, beats, leader, outwards
+from forge.tune.search import WORTH, Row, Search, beats, leader
 from forge.tune.spaces import FileSpace, space_of
 from forge.tune.trial import Job, Outcome, lost, run
 from forge.tune.trials_log import Setting, Trial, TrialsLog
@@ -108,29 +108,21 @@ class FileTuner:
     versions: dict[str, str] = field(default_factory=dict)  # of the first trial's machine: all must have them
 
     def search(self) -> None:
-        """As it is, then rounds over the columns of the best row, all values of a column at once."""
+        """As it is, then what the search asks for, as many rows at once as there are workers."""
         groups: Sequence[Sequence[CaseSpec]] = (
             [[case] for case in self.plan.cases] if self.space.by_case else [self.plan.cases]
         )
         self.try_rows([None], self.plan.cases)
         for cases in groups:
-            best, best_us = self.space.start, self.us_of(None, cases)
-            if self.space.by_case or self.space.with_row(best) != self.space.text:
-                self.try_rows([best], cases)
-            best_us = min(filter(None, (best_us, self.us_of(best, cases))), default=None)
-            while True:
-                before = best
-                for column, choices in self.space.columns.items():
-                    rows = [{**best, column: value} for value in outwards(best.get(column), choices)]
-                    if not self.try_rows(rows, cases):
-                        print("  out of time: call again to go on")
-                        return
-                    for row in rows:
-                        us = self.us_of(row, cases)
-                        if us is not None and beats(us, best_us):
-                            best, best_us = row, us
-                if best == before or len(self.space.columns) == 1:
-                    break
+            search = Search(self.space.columns, self.space.start)
+            if not self.space.by_case and self.space.with_row(self.space.start) == self.space.text:
+                search.tell(self.space.start, self.us_of(None, cases))
+            while rows := search.ask(max(1, self.where.workers() // len(cases))):
+                if not self.try_rows(rows, cases):
+                    print("  out of time: call again to go on")
+                    return
+                for row in rows:
+                    search.tell(row, self.us_of(row, cases))
 
     def us_of(self, row: Row | None, cases: Sequence[CaseSpec]) -> float | None:
         """The geometric mean over the cases; None unless the row passes all."""

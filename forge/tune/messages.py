@@ -14,6 +14,7 @@ class BeginTuning(Message, frozen=True):
     args: Case
     rank: int | None  # None: a single-GPU case, without a process group
     port: int
+    rel_l2: float | None  # what the problem says an honest kernel may be off; None: not stated
 
 
 class RunRow(Message, frozen=True):

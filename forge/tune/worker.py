@@ -40,7 +40,7 @@ class TuningWorker(SubmissionWorker):
             if not self.setup.timed:
                 self.device.count_work()
             with self.no_grad():
-                self.bench = self.candidates.Bench(self.task, self.ranks, self.submission, command.args)
+                self.bench = self.candidates.Bench(self.task, self.ranks, self.submission, command.args, command.rel_l2)
             return {}
 
         self.answer(messages.TuningBegun, begin)

@@ -29,7 +29,7 @@ from forge.judge import compilers
 from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
 from forge.task.problem import ROOT, Case, Problem, find_problem, own_entries
 from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
-from forge.tune.search import Row, beats, outwards
+from forge.tune.search import Row, beats
 from forge.tune.trial import Outcome, lost
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
 from lab.tuning_tables import header
@@ -43,6 +43,14 @@ ROW_TIMEOUT_S = 300.0
 # Where a row takes a core half a minute or more: sizes at which rows are held against each other first.
 SMALLER = {"amd-mixture-of-experts": {"dhidden": 1792, "dexpert": 512}, "amd-mla-decode": {"prefill": 500}}
 FINALISTS = 3  # of them that are modelled at the case's own size
+
+
+def outwards(value: Any, choices: list[Any]) -> list[Any]:
+    """The choices but `value`, its neighbours first."""
+    if value not in choices:
+        return list(choices)
+    here = choices.index(value)
+    return [choices[i] for i in sorted(range(len(choices)), key=lambda i: (abs(i - here), i)) if i != here]
 
 
 @dataclasses.dataclass

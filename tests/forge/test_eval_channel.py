@@ -62,7 +62,7 @@ MESSAGES = [
     messages.Ready(fingerprint=Fingerprint(torch="2.9")),
     messages.CalledBackToBack(rounds_us=(1.0, 2.0), replaced=("time.monotonic",)),
     messages.CaseEnded(),
-    tune.BeginTuning({"m": 1}, 3, 29500),
+    tune.BeginTuning({"m": 1}, 3, 29500, 0.02),
     tune.RunRow("(1, 'x')", {"BLOCK": 64}),
     tune.CheckRow(),
     tune.TimeRow(None),
