@@ -138,7 +138,7 @@ def try_whole(words: list[str], part: str) -> int:
     """All rows of the table's space, or each Nth from the Ith (I/N), and nothing that the search would ask for."""
     first, _, step = part.partition("/")
 
-    def rows(_: Path, table: Table) -> list[Row]:
+    def rows(path: Path, table: Table) -> list[Row]:
         every = itertools.product(*table.space.values())
         return [{**table.default, **dict(zip(table.space, row))} for row in every][int(first) :: int(step)]
 
