@@ -43,6 +43,11 @@ def place_of(address: int) -> range:
     return range(address - address % room, address - address % room + room)
 
 
+def begins(address: int) -> bool:
+    """Whether a block of torch's allocator does there."""
+    return place_of(address).start == address
+
+
 class Told:
     """What a worker tells of the memory of launches, as MEMORY_KNOWN has it."""
 
@@ -87,6 +92,8 @@ class Programs:
         if not program:
             raise RuntimeError(message.value.decode(errors="replace"))
         self.known[NUMBER.unpack_from(payload)[0]] = program
+        if not self.lib.cdna_is_sound(ctypes.c_void_p(program)):
+            raise RuntimeError("a program that reaches past its own registers or code")
 
     def checks(self, kernarg: bytes, told: Told, known: Sequence[range]) -> int | None:
         """Those that are asked for."""

@@ -37,12 +37,12 @@ PRODUCTS |= {"dot": (0, 1), "mv": (0, 1), "addmv": (1, 2), "_grouped_mm": (0, 1)
 HEAVY = re.compile("mm|dist|linear|conv|matmul|sparse|einsum|solve|bilinear|attention|lstm|gru|rnn|transformer")
 # And of others that make them of one matrix: as many as its elements meet its rows.
 DENSE = re.compile("^_?linalg_(?!vector_norm)|inverse|inv_ex|cholesky|matrix_exp|_lu|lu_|qr|svd|eig|det$|householder")
-FUSED = re.compile("addc|addr|lerp|index_add|rsub")  # a multiplication and a sum in one
+FUSED = re.compile("addc|addr|lerp|index_add|rsub|norm|softmax|loss|var|std|backward")  # more than one for each number
 # Words in the names of operations that only move or compare numbers.
 MOVES = re.compile(
-    "copy|clone|cat|stack|index(?!_add)|gather|scatter|fill|zero|ones|full|empty|arange|sort|topk|where|repeat|roll|flip|tri[lu]|"
-    "pad|rand|normal_|uniform|bernoulli|^eq|^ne|^l[te]|^g[te]|is(nan|inf|finite)|view|resize|set_|detach|unique|nonzero|"
-    "max|min|arg|embedding$|item|scalar|lift|alias|one_hot|equal"
+    "copy|clone|(?<!s)cat|stack|index(?!_add|_reduce)|gather|scatter(?!_add|_reduce)|fill|zero|ones|full|empty|arange|sort|topk|"
+    "where|repeat|roll|flip|tri[lu]|pad|rand|normal_|uniform|bernoulli|^(eq|ne|l[te]|g[te])_?$|is(nan|inf|finite)|view|resize|"
+    "set_|detach|unique|nonzero|(?<!soft)max|min|embedding$|item|scalar|lift|alias|one_hot|equal"
 )
 
 FREE_PASSES = 2  # over as many numbers as an input has bytes: honest scales, norms and activations are fewer
@@ -87,14 +87,17 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
 
 
 def arithmetic(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
-    """On how many numbers an operation that is no product does some: of those that it makes, or reads of a tensor."""
-    read = [x for x in tensors(args) if x.is_floating_point() or x.is_complex()]
-    if MOVES.search(name) or not read:
+    """How much an operation that is no product does: as many numbers as it makes, or reads of a tensor; twice as many
+    where what it makes of them is fewer, or where it multiplies and sums."""
+    read = [x for x in tensors(args) if x.dtype is not torch.bool]
+    adds_up = "reduce" in kwargs or "index_put" in name and kwargs.get("accumulate", args[3:4] == (True,))
+    if MOVES.search(name) and not adds_up or not read:
         return 0
     if name.startswith("_foreach"):
         return (1 + bool(FUSED.search(name))) * sum(x.numel() for x in tensors(args[0]))
-    numbers = max(sum(x.numel() for x in tensors(result)), max(map(_held, read)))
-    return numbers * (2 if FUSED.search(name) or name[:3] in ("add", "sub") and "alpha" in kwargs else 1)
+    made, most = sum(x.numel() for x in tensors(result)), max(map(_held, read))
+    twice = made < most or FUSED.search(name) or name[:3] in ("add", "sub") and "alpha" in kwargs
+    return max(made, most) * (2 if twice else 1)
 
 
 # Whose operations are torch's own; those of collectives; and those that read nothing of what they write to.

@@ -215,7 +215,7 @@ class Referee(Worker):
             self.first = output
         fields["touched"] = touched
         if command.made_anew:
-            fields["unlike"] = self.is_unlike(output, told, command.slot)
+            output, fields["unlike"] = self.made_anew(output, told, command.slot)
         if command.draw and command.last and self.device.emulated:
             output, fields["part"] = self.part_of(command.draw, output)
         good, message, accuracy, known = True, "", command.accuracy, None
@@ -248,20 +248,22 @@ class Referee(Worker):
                 good, message = False, found.problem
         return {**fields, "status": Status.PASS if good else Status.FAIL, "message": message[:MESSAGE_CHARS]}
 
-    def is_unlike(self, output: Any, told: Output, slot: int) -> bool:
-        """Whether what was made anew is another output, but for the order of sums, which atomics leave open."""
+    def made_anew(self, output: Any, told: Output, slot: int) -> tuple[Any, bool]:
+        """The output that is judged: the one made anew, which is the kernels' own. And whether it is another than the
+        worker's, but for the order of sums, which atomics leave open."""
         try:
             anew = self.exchange.rebuilt(told, self.anew[self.exchange.OUTPUTS[slot]])
         except (self.exchange.Unfit, messages.Malformed):
-            return True
+            return output, True
         tensors = [dict(self.compare.tensors_of(one)) for one in (output, anew)]
         if all(_same_bytes(tensor, tensors[1][name]) for name, tensor in tensors[0].items()):
-            return False
+            return output, False
         found = self.compare.accuracy_of(output, anew, "reference").rel_l2
         finfo = sys.modules["torch"].finfo
         epsilon = max((finfo(one.dtype).eps for one in tensors[0].values() if one.is_floating_point()), default=0.0)
         least, most = SAME_REL_L2
-        return found is None or not found <= min(max(least, epsilon), most)
+        like = found is not None and found <= min(max(least, epsilon), most)
+        return (anew if like else output), not like
 
     def kept_outcome(self) -> Callable[[Any], tuple[Any, float]] | None:
         """What an earlier run has kept of the reference's work on a case's own input. All ranks have it, or none: the

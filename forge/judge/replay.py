@@ -7,6 +7,7 @@ how many bytes were the host's, are counted anew; and the output has to be the o
 """
 
 import ctypes
+import math
 import pickle
 import struct
 from typing import Any
@@ -19,6 +20,7 @@ from forge.judge.output import Tensor
 from forge.judge.worker import Fields, Worker
 
 MOST_OUTPUT = 8 << 30
+LARGEST_FLOAT = 3.4e38
 CELL, RANGE, WORDS = struct.Struct("<QQ64s"), struct.Struct("<4Q"), struct.Struct("<Q")
 WRONG = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, struct.error, msgspec.DecodeError)
 
@@ -191,11 +193,13 @@ class Replayer(Worker):
         if isinstance(told, list):
             return [self.value(one) for one in told]
         if not isinstance(told, dict):
-            if type(told) in (int, float) and told:  # a number is the host's, as an argument of a launch is
-                self.told.add(struct.pack("<f", told) if abs(told) < 1e38 else b"large")
+            if told and type(told) is not bool:  # a number or a word is the host's, as an argument of a launch is
+                self.told.add(_bytes_of(told))
             return told
         if "tensor" in told:
             at, dtype, shape, strides = told["tensor"]
+            if not self.anew.begins(at) and not any(at == one.start for one in self.inputs):
+                self.told.add(struct.pack("<I", at & 0xFFFFFFFF))  # which part of a tensor it is says something, too
             if told["held"] is None:
                 return self.view(at, dtype, shape, strides)
             held = self.torch.frombuffer(bytearray(told["held"] or b"\0"), dtype=self.torch.uint8)
@@ -220,6 +224,16 @@ class Replayer(Worker):
 
     def strided(self, flat: Any, dtype: str, shape: Any, strides: Any) -> Any:
         return flat.view(self.exchange.DTYPES[dtype]).as_strided(tuple(shape), tuple(strides))
+
+
+def _bytes_of(told: float | str) -> bytes:
+    """As few as tell it exactly."""
+    if isinstance(told, str):
+        return told.encode(errors="replace")
+    if isinstance(told, int):
+        return told.to_bytes(told.bit_length() // 8 + 1, "little", signed=True)
+    short = struct.pack("<f", told) if abs(told) < LARGEST_FLOAT or not math.isfinite(told) else b""
+    return short if short and struct.unpack("<f", short)[0] == told else struct.pack("<d", told)
 
 
 WORKER = Replayer

@@ -9,7 +9,9 @@ import triton
 import triton.language as tl
 
 import cdna
+from cdna.binary.image import ImageBuilder
 from cdna.engine.library import engine
+from cdna.launch.program import Program
 from cdna.memory import written
 
 N = 4096
@@ -86,6 +88,32 @@ def test_what_the_host_made_is_told_where_launches_and_operations_read_it() -> N
     assert written.of(place(out))["read_nobody"] == 0
 
 
+# Which says that it takes eight vector registers.
+LIES = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+lies:
+  v_mov_b32_e32 v{register}, 0
+  s_endpgm
+.amdhsa_kernel lies
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 8
+  .amdhsa_accum_offset 8
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .args: []
+    .kernarg_segment_size: 0
+    .name: lies
+    .symbol: lies.kd
+    .vgpr_count: 8
+    .sgpr_count: 8
+...
+.end_amdgpu_metadata
+"""
+
+
 @triton.jit
 def give(out, value, MORE: tl.constexpr):
     tl.store(out, value + MORE)
@@ -105,6 +133,37 @@ def test_what_launches_are_told_past_memory_is_the_hosts() -> None:
     once = told((0.3, 0.7))
     assert told((0.3, 0.7), (0.3, 0.7)) == once and told((0.3, 0.7), (0.4, 0.7), (0.5, 0.7)) == once + 8
     assert told((0.3, 0.7), (0.3, 0.9)) > once
+    two = told((0.3, 0.7), (0.4, 0.7))
+    assert told(*[(0.3, 0.7), (0.4, 0.7)] * 4) == two + 6  # which of the two it is says something each time
+
+
+def test_a_program_that_reaches_past_its_own_end_is_refused() -> None:
+    """One that a stranger tells of: of a copy that is cut, or whose code touches registers that it does not have."""
+    builder = ImageBuilder(LIES.format(register=3), engine().ops)
+    image, message = builder.build(), ctypes.create_string_buffer(256)
+    load = engine().lib.cdna_image_load
+    sound = load(image, len(image), message)
+    assert sound and engine().lib.cdna_is_sound(ctypes.c_void_p(sound))
+    for end in (40, len(image) // 2, len(image) - 30):
+        assert not load(image[:end], end, message) and b"ends before" in message.value
+    builder = ImageBuilder(LIES.format(register=200), engine().ops)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(builder.decoder), "n_vgpr", 4)
+        image = builder.build()
+    assert not engine().lib.cdna_is_sound(ctypes.c_void_p(load(image, len(image), message)))
+
+
+def test_a_kernel_takes_the_registers_that_its_code_touches() -> None:
+    """Whatever its metadata say: how many of its waves fit side by side follows from that."""
+
+    def vgprs(register: int) -> int:
+        with cdna.counting():
+            kernel = next(iter(Program(LIES.format(register=register)).kernels.values()))
+            counted = kernel.launch((1, 1, 1), (64, 1, 1), b"").counters
+        assert counted is not None
+        return counted.vgprs
+
+    assert (vgprs(3), vgprs(200)) == (8, 201)
 
 
 def test_what_a_first_call_prepares_is_told_where_later_ones_read_it() -> None:

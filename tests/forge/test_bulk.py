@@ -48,6 +48,9 @@ SUBMISSIONS = {
         "import torch\ndef custom_kernel(data):\n    return torch.empty(1 << 46, device='cuda')\n",
         "out_of_memory",
     ),
+    **{  # told to who makes it anew so that none of it seems the host's
+        one.name: (one.source, "doubtful") for one in corpus() if one.name in ("told_integers", "told_alphabet")
+    },
     "kills": (next(entry.source for entry in corpus() if entry.name == "parent_killed"), "tampered"),
     "none here": (RIGHT, "machine_error"),
 }

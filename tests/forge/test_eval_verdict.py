@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -623,6 +623,19 @@ def test_a_warm_up_has_no_times() -> None:
     assert result.passed and result.stats is None
 
 
+def test_of_outputs_that_differ_a_little_the_one_made_anew_is_judged() -> None:
+    """The other one may be what the host has mended."""
+    anew = torch.arange(1.0, 65.0).bfloat16()
+    referee: Any = object.__new__(Referee)
+    referee.exchange = SimpleNamespace(rebuilt=lambda *_: anew, OUTPUTS=[0], Unfit=exchange.Unfit)
+    referee.anew, referee.compare = [None], compare
+    told = messages.Output()
+    assert referee.made_anew(anew.clone(), told, 0)[1] is False
+    judged, unlike = referee.made_anew((anew.float() * 1.004).bfloat16(), told, 0)
+    assert judged is anew and not unlike
+    assert referee.made_anew((anew.float() * 1.02).bfloat16(), told, 0)[1]
+
+
 # ---------------------------------------------------------------- what ran
 
 
@@ -663,6 +676,28 @@ def test_products_in_threads_are_counted_where_the_call_starts_them() -> None:
             thread.join()
     assert work.by_name == {"mm": 2 * 2 * 3 * 5 * 7}
     assert threading.Thread._bootstrap_inner is begin  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("work", "least"),
+    [
+        (lambda x: torch.lerp(x, x, x), 2),
+        (lambda x: (x * 8).long() // 3, 1),
+        (lambda x: torch.zeros(4).scatter_add_(0, torch.zeros(64, dtype=torch.long), x), 1),
+        (lambda x: x.clone().scatter_reduce_(0, torch.arange(64), x, "prod"), 1),
+        (lambda x: torch.zeros(4).index_put_((torch.zeros(64, dtype=torch.long),), x, True), 1),
+        (lambda x: torch.ops.aten._softmax_backward_data(x, x, 0, torch.float32), 2),
+        (lambda x: torch.nn.functional.mse_loss(x, x), 2),
+        (lambda x: torch.zeros(4).index_put_((torch.arange(4),), x[:4]), 0),
+        (lambda x: (x > 0) | (x.max() < 0), 0),
+        (lambda x: torch.cat([x.clone(), x[:2]]).sort().values.gather(0, torch.arange(64)), 0),
+    ],
+)
+def test_sums_and_products_of_elements_are_counted_by_whatever_name(work: Callable[..., Any], least: int) -> None:
+    x = torch.ones(64)
+    with operations.watch(True, free=0) as found:
+        work(x)
+    assert (found.flops >= 64 * least) if least else not found.flops, found.by_name
 
 
 def test_a_products_terms_are_counted() -> None:

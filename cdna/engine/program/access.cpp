@@ -1,5 +1,7 @@
 // What instructions touch: registers from the op's signature, the rest from its facts.
 #include "analysis.h"
+#include "flow.h"
+#include "isa/lock.h"
 #include <stdlib.h>
 
 static void add(Access& x, const Operand& o, u32 count, u8 flags) {
@@ -120,4 +122,53 @@ Access* check_table(const Program& p) {
   memcpy(table + n, table, n * sizeof(Access));
   for (u32 i = n; i < 2 * n; i++) mark_sources(table[i], true);
   return table;
+}
+
+static u32 touched_end(const Program& p, u32 at, bool scalar) {
+  u32 end = 0;
+  for (const Touch& t : p.accesses[at])
+    if (!(t.flags & SCALAR) != scalar && t.reg + t.count > end) end = t.reg + t.count;
+  return end;
+}
+
+// Of both files: accumulation registers follow the architectural ones of all kernels. Where it calls, those of all code.
+static u32 registers_of(const Program& p, const KernelInfo& k) {
+  u32 plain = 0, accumulation = 0;
+  const bool calls = flow_reaches(p, k.entry, [&](u32 at) {
+    for (const Touch& t : p.accesses[at]) {
+      const u32 end = t.reg + t.count;
+      if (t.flags & SCALAR) continue;
+      u32& file = t.reg < p.first_accumulation ? plain : accumulation;
+      const u32 taken = t.reg < p.first_accumulation ? end : end - p.first_accumulation;
+      if (taken > file) file = taken;
+    }
+    const Facts& f = op_facts(p.code[at].op);
+    return f.unit == BRANCH_UNIT && f.does == DOES_JUMP && !branches_to_label(p.code[at]);
+  });
+  return calls ? p.n_vgpr : plain + accumulation;
+}
+
+static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
+
+void measure_registers(Program& p) {
+  const Lock locked(measuring);
+  if (p.measured) return;
+  if (!p.accesses) p.accesses = check_table(p);
+  for (u32 i = 0; i < p.n_kernels; i++) {
+    const u32 needed = registers_of(p, p.kernels[i]);
+    if (p.kernels[i].vgprs < needed) p.kernels[i].vgprs = needed;
+  }
+  p.measured = true;
+}
+
+extern "C" bool cdna_is_sound(Program* p) {
+  if (p->first_accumulation > p->n_vgpr || p->n_vgpr > 1024) return false;
+  for (u32 i = 0; i < p->n_kernels; i++)
+    if (p->kernels[i].entry >= p->n_inst) return false;
+  for (u32 i = 0; i < p->n_inst; i++)
+    if (branches_to_label(p->code[i]) && (u32)p->code[i].offset > p->n_inst) return false;
+  if (!p->accesses) p->accesses = check_table(*p);
+  for (u32 i = 0; i < p->n_inst; i++)
+    if (touched_end(*p, i, false) > p->n_vgpr || touched_end(*p, i, true) > 128) return false;
+  return true;
 }

@@ -76,3 +76,10 @@ static inline u64 block_of(const Touch& t) {
 
 // Of each instruction, and behind the last of all once more for waves that hold what was read of unwritten LDS or memory.
 Access* check_table(const Program& p);
+// Has each kernel take at least the vector registers that its code touches, whatever its metadata say.
+void measure_registers(Program& p);
+
+extern "C" {
+// Whether all that its code touches, and all places that it goes to, are its own: of a program that a stranger has made.
+bool cdna_is_sound(Program*);
+}

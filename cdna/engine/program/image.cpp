@@ -14,19 +14,29 @@ static const u64 MAGIC = 0x38474d4941444e43ull;  // "CNDAIMG8"
 
 namespace {
 struct Reader {
-  const u8* p;
+  const u8 *p, *end;
+  bool ends_early;
+  u32 count(u64 each) {  // of what takes at least so many bytes
+    const u32 n = get<u32>();
+    ends_early |= n * each > (u64)(end - p);
+    return ends_early ? 0 : n;
+  }
+  const u8* take(u64 bytes) {  // null: there are not so many
+    ends_early |= bytes > (u64)(end - p);
+    if (ends_early) return nullptr;
+    p += bytes;
+    return p - bytes;
+  }
   template <class T> T get() {
-    T x;
-    memcpy(&x, p, sizeof x);
-    p += sizeof x;
+    T x = {};
+    if (const u8* from = take(sizeof x)) memcpy((void*)&x, from, sizeof x);
     return x;
   }
-  const char* text() {
-    u32 n = get<u32>();
-    const char* s = (const char*)p;
-    p += n;
-    return s;
-  }  // zero-terminated, counted with its zero
+  const char* text() {  // zero-terminated, counted with its zero
+    const u32 n = get<u32>();
+    const char* s = (const char*)take(n);
+    return s && n && !s[n - 1] ? s : "";
+  }
 };
 enum CodeRelocation : u32 { ABSOLUTE_LO, ABSOLUTE_HI, RELATIVE_LO, RELATIVE_HI, GOT_RELATIVE_LO, GOT_RELATIVE_HI };
 }  // namespace
@@ -44,31 +54,33 @@ static u64 target(const Program& p, u32 section, i64 offset) {
 
 // Data sections, with the addresses in them.
 static void read_sections(Program* p, Reader& r) {
-  p->n_sections = r.get<u32>();
+  p->n_sections = r.count(4);
   p->sections = (u8**)calloc(p->n_sections + 1, sizeof(u8*));
   p->section_bytes = (u32*)calloc(p->n_sections + 1, sizeof(u32));
   for (u32 i = 0; i < p->n_sections; i++) {
-    u32 size = r.get<u32>();
+    const u32 size = r.get<u32>();
+    const u8* from = r.take(size);
+    if (!from) return;
     p->section_bytes[i] = size;
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, size + 256)) abort();
     p->sections[i] = (u8*)memory;
-    memcpy(p->sections[i], r.p, size);
+    memcpy(p->sections[i], from, size);
     memset(p->sections[i] + size, 0, 256);
-    r.p += size;
   }
-  for (u32 n = r.get<u32>(); n; n--) {
+  for (u32 n = r.count(24); n; n--) {
     u32 section = r.get<u32>(), offset = r.get<u32>(), size = r.get<u32>(), to = r.get<u32>();
-    u64 address = target(*p, to, r.get<i64>());
+    const i64 distance = r.get<i64>();
+    r.ends_early |= section >= p->n_sections || (to != ~0u && to >= p->n_sections);
+    if (r.ends_early || offset > p->section_bytes[section]) return;  // a section has 256 bytes more
+    u64 address = target(*p, to, distance);
     memcpy(p->sections[section] + offset, &address, size < 8 ? size : 8);
   }
 }
 
 static void read_code(Program* p, Reader& r) {
   p->code = (Inst*)allocate(sizeof(Inst) * (p->n_inst + 1));
-  const u8* code = r.p;
-  memcpy((void*)p->code, code, sizeof(Inst) * p->n_inst);
-  r.p += sizeof(Inst) * p->n_inst;
+  memcpy((void*)p->code, r.take(sizeof(Inst) * (u64)p->n_inst), sizeof(Inst) * p->n_inst);
   memset((void*)(p->code + p->n_inst), 0, sizeof(Inst));
   p->code[p->n_inst].fn = ran_off;
   for (u32 i = 0; i < p->n_inst; i++) {
@@ -79,11 +91,14 @@ static void read_code(Program* p, Reader& r) {
     if (facts.is(FACT_TO_LDS)) p->loads_to_lds = true;
     p->code[i].core = info.core;
   }
-  const u32 n_relocations = p->n_got = r.get<u32>();
+  const u32 n_relocations = p->n_got = r.count(24);
   p->got = (u64*)calloc(n_relocations + 1, sizeof(u64));
   for (u32 i = 0; i < n_relocations; i++) {
     u32 index = r.get<u32>(), operand = r.get<u32>(), kind = r.get<u32>(), to = r.get<u32>();
-    u64 address = target(*p, to, r.get<i64>());
+    const i64 distance = r.get<i64>();
+    r.ends_early |= index >= p->n_inst || operand >= 7 || (to != ~0u && to >= p->n_sections);
+    if (r.ends_early) return;
+    u64 address = target(*p, to, distance);
     if (kind >= GOT_RELATIVE_LO) {
       p->got[i] = address;
       address = (u64)&p->got[i];
@@ -98,7 +113,7 @@ static void read_code(Program* p, Reader& r) {
 }
 
 static void read_kernels_and_symbols(Program* p, Reader& r) {
-  p->n_kernels = r.get<u32>();
+  p->n_kernels = r.count(sizeof(KernelInfo));
   p->kernels = (KernelInfo*)calloc(p->n_kernels + 1, sizeof(KernelInfo));
   for (u32 i = 0; i < p->n_kernels; i++) {
     KernelInfo& k = p->kernels[i];
@@ -106,16 +121,18 @@ static void read_kernels_and_symbols(Program* p, Reader& r) {
     k.name = r.text();
     k.readable = r.text();
     KernelArgument* arguments = (KernelArgument*)calloc(k.n_arguments + 1, sizeof(KernelArgument));
-    memcpy(arguments, r.p, sizeof(KernelArgument) * k.n_arguments);
-    r.p += sizeof(KernelArgument) * k.n_arguments;
+    if (const u8* from = r.take(sizeof(KernelArgument) * (u64)k.n_arguments))
+      memcpy((void*)arguments, from, sizeof(KernelArgument) * k.n_arguments);
     k.arguments = arguments;
   }
-  p->n_symbols = r.get<u32>();
+  p->n_symbols = r.count(12);
   p->symbols = (Symbol*)calloc(p->n_symbols + 1, sizeof(Symbol));
   for (u32 i = 0; i < p->n_symbols; i++) {
     Symbol& s = p->symbols[i];
     s.name = r.text();
-    u32 section = r.get<u32>();
+    const u32 section = r.get<u32>();
+    r.ends_early |= section >= p->n_sections;
+    if (r.ends_early) return;
     s.address = p->sections[section] + r.get<u32>();
     s.size = r.get<u32>();
   }
@@ -125,7 +142,7 @@ static void read_texts(Program* p, Reader& r) {
   p->where = (const char**)calloc(p->n_inst + 1, sizeof(char*));
   for (u32 i = 0; i < p->n_inst; i++) p->where[i] = r.text();
   p->where[p->n_inst] = "the end of the code";
-  p->n_hazards = r.get<u32>();
+  p->n_hazards = r.count(12);
   p->hazards = (Hazard*)calloc(p->n_hazards + 1, sizeof(Hazard));
   for (u32 i = 0; i < p->n_hazards; i++) {
     p->hazards[i].pc = r.get<u32>();
@@ -140,7 +157,7 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
   p->blob = allocate(bytes);
   memcpy(p->blob, image, bytes);
   p->blob_bytes = bytes;
-  Reader r = {p->blob};
+  Reader r = {p->blob, p->blob + bytes, false};
   u64 magic = r.get<u64>();
   u32 inst_bytes = r.get<u32>();
   if (magic != MAGIC || inst_bytes != sizeof(Inst)) {
@@ -149,17 +166,20 @@ extern "C" Program* cdna_image_load(const u8* image, u64 bytes, char* message) {
     free(p);
     return nullptr;
   }
-  p->n_inst = r.get<u32>();
+  p->n_inst = r.count(1);
   p->n_vgpr = r.get<u32>();
   if (!p->n_vgpr) p->n_vgpr = 1;  // the work-item's id lies in v0 even where nothing reads it
   p->first_accumulation = r.get<u32>();
-  memcpy(p->arch, r.p, 16);
-  r.p += 16;
+  memcpy(p->arch, r.take(16), 16);
   p->arch_number = arch_number(p->arch);
-  read_sections(p, r);
-  read_code(p, r);
-  read_kernels_and_symbols(p, r);
-  read_texts(p, r);
+  void (*const parts[])(Program*, Reader&) = {read_sections, read_code, read_kernels_and_symbols, read_texts};
+  r.ends_early |= (u64)p->n_inst * sizeof(Inst) > bytes;
+  for (const auto part : parts)
+    if (!r.ends_early) part(p, r);
+  if (r.ends_early) {
+    snprintf(message, 256, "a program image that ends before its end");
+    return nullptr;
+  }
   p->joined = joined_code(*p);
   const Lock locked(programs_lock);
   p->next = programs;

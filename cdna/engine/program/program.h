@@ -90,6 +90,7 @@ struct Program {
   u32 number, journaled_in;  // of who replays launches, and the case for which it has been told: see run/journal.h
   Inst* joined;              // its code for who does not look between two instructions, or null: see joined_products.h
   struct Access* accesses;   // made where they are first asked for, see access.h
+  bool measured;             // its kernels' registers, see measure_registers
   Program* next;             // of all that are loaded
   u16* costs;                // see clock_costs
   bool costs_known;

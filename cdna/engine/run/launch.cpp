@@ -4,6 +4,7 @@
 #include "journal.h"
 #include "kernel_arguments.h"
 #include "launch.h"
+#include "program/access.h"
 #include "thread.h"
 #include "watch.h"
 #include "written.h"
@@ -186,6 +187,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   Running r = {p, k, l, total, l->n_threads < total ? l->n_threads : total};
   if (r.n == 0) return;
   r.watch = watch_begins(p, k, *l);
+  if (l->observers) measure_registers(*p);
   Observer* first = l->observers ? l->observers->attach(l->observers, p, &k, l) : nullptr;
   if (schedule_says("l2") && !l->observers && l->card->xcds > 1) r.l2 = l2_create(l->card->xcds);
   if (r.watch || r.l2 || (first && l->observers->in_order)) r.n = 1;
@@ -196,7 +198,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   pthread_mutex_init(&r.fault_lock, nullptr);
   make_threads(r, first);
   choose_code(r);
-  written_launch_begins(l->kernarg, k.kernarg_bytes);
+  written_launch_begins(&k, l->groups, l->kernarg, k.kernarg_bytes);
   if (l->checks && !written_in_trial()) journal_memory(*l->checks);
   if (l->checks) begin_checks(r);
   run_threads(r);

@@ -52,6 +52,13 @@ Known known[4096];  // by address; more are not known
 u32 n_known;
 u32 words[2 * MOST_WORDS], n_words;  // that this call has told its launches
 u64 told, told_again;
+struct Words {  // of a kernel's last launch: its grid and its arguments
+  static constexpr u32 MOST = 253;
+  const void* kernel;
+  u32 n, call, word[MOST];
+};
+constexpr u32 LAST_WORDS = 64;
+Words last_words[LAST_WORDS];
 thread_local Page* last_page;
 thread_local u32 loads;
 thread_local u64 clean[CLEAN];  // a page's number, and the launch's
@@ -274,13 +281,13 @@ bool looks(Wave& w, const Inst& in, const Facts& f) {
 }
 
 // What a launch is told is the host's, as what that leaves in memory is.
-void tells(u32 word) {
+bool tells(u32 word) {  // false: that word has been told
   u32 at = word * 0x9e3779b1u >> 19;
   while (words[at] && words[at] != word) at = (at + 1) % (2 * MOST_WORDS);
-  if (word && !words[at]) {
-    if (n_words < MOST_WORDS) words[at] = word, n_words++;
-    told += 4;
-  }
+  if (!word || words[at]) return !word;
+  if (n_words < MOST_WORDS) words[at] = word, n_words++;
+  told += 4;
+  return true;
 }
 
 // Constants of its code, by the first launch that is no trial.
@@ -352,10 +359,21 @@ const Inst* written_code(Program& p, const Inst* code) {
   return known;
 }
 
-void written_launch_begins(const u8* arguments, u32 bytes) {
-  if (on && !trial) {
+void written_launch_begins(const void* kernel, const u32* groups, const u8* arguments, u32 bytes) {
+  if (on && !trial && kernel) {
     const Lock locked(tables);
-    for (u32 i = 0; i + 4 <= bytes; i += 4) tells(*(const u32*)(arguments + i));
+    Words& before = last_words[(u64)kernel / sizeof(u64) % LAST_WORDS];
+    const bool same = before.kernel == kernel && before.call == call;
+    const auto tell = [&](u32 i, u32 word) {
+      // Which of the words that are known comes next says something, too.
+      if (!tells(word) && same && i < before.n && before.word[i] != word) told++;
+      if (i < Words::MOST) before.word[i] = word;
+    };
+    for (u32 i = 0; i < 3; i++) tell(i, groups[i]);
+    for (u32 i = 0; i + 4 <= bytes; i += 4) tell(3 + i / 4, *(const u32*)(arguments + i));
+    before.kernel = kernel;
+    before.call = call;
+    before.n = 3 + bytes / 4 < Words::MOST ? 3 + bytes / 4 : Words::MOST;
   }
   cdna_written_by_operation((u64)arguments, bytes);
   __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
@@ -429,7 +447,7 @@ void cdna_written_by_operation(u64 base, u64 bytes) {
 void cdna_written_read(u64 base, u64 bytes) {
   if (!on) return;
   const u64 step = bytes / SAMPLED_BYTES + 1;
-  written_launch_begins(nullptr, 0);
+  written_launch_begins(nullptr, nullptr, nullptr, 0);
   for (u64 at = base; at < base + bytes; at += step * CHUNK) {
     const u64 n = base + bytes - at < CHUNK ? base + bytes - at : CHUNK;
     reads(at, n, step);

@@ -18,7 +18,7 @@ struct WrittenBytes {
 
 // A program's code, or its joined code, that notes what accesses memory; the program's own. null while this is off.
 const Inst* written_code(Program&, const Inst* code);
-void written_launch_begins(const u8* arguments, u32 bytes);  // around a launch
+void written_launch_begins(const void* kernel, const u32* groups, const u8* arguments, u32 bytes);  // around a launch
 void written_launch_ends();
 bool written_in_trial();
 
