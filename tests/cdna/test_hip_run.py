@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hip_programs import PROGRAMS, ROOT, cdna, run
+from tests.support.hip_programs import PROGRAMS, ROOT, cdna, run, run_built
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -55,15 +55,6 @@ def test_a_program_that_hangs_says_in_which_kernel_by_its_sources_name(tmp_path:
     assert "void spin<0>(int volatile*) on gfx942: 0 of 1 workgroups have ended" in told and "_Z" not in told
 
 
-def test_what_a_program_starts_opens_the_runtime_by_its_names(tmp_path: Path) -> None:
-    opened = "import ctypes; [ctypes.CDLL(name) for name in ('libamdhip64.so', 'libhiprtc.so.7')]"
-    (tmp_path / "main.hip").write_text(
-        f'#include <cstdlib>\nint main() {{ return std::system("{sys.executable} -c \\"{opened}\\"") ? 1 : 0; }}\n'
-    )
-    done = run(tmp_path / "main.hip")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_openmp_in_host_code(tmp_path: Path) -> None:
     (tmp_path / "main.hip").write_text("""
         #include <hip/hip_runtime.h>
@@ -108,7 +99,7 @@ def test_a_librarys_header_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", ["0", "3"])
 def test_kernels_that_wait_for_the_host_or_another_queue(seed: str) -> None:
-    done = run(PROGRAMS / "asynchrony.hip", "--", "spin", CDNA_ORDER_SEED=seed)
+    done = run_built(PROGRAMS / "asynchrony.hip", "spin", CDNA_ORDER_SEED=seed)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "memory access fault" in done.stderr  # the last kernel's
 
@@ -117,7 +108,7 @@ def test_kernels_that_wait_for_the_host_or_another_queue(seed: str) -> None:
 def test_memory_from_kernels(checks: str) -> None:
     if "ziglang" not in cdna("doctor").stdout.split("works    compile HIP")[1].split("\n")[0]:
         pytest.skip("clang's own wrapper headers call the device library's heap, which is not set up here")
-    done = run(PROGRAMS / "heap.hip", CDNA_CHECKS=checks)
+    done = run_built(PROGRAMS / "heap.hip", CDNA_CHECKS=checks)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -164,10 +155,17 @@ def test_several_sources(tmp_path: Path) -> None:
 
 
 def test_the_program_may_lie_beside_its_files(tmp_path: Path) -> None:
-    (tmp_path / "main.hip").write_text("""
+    """And what it starts opens the runtime by its names."""
+    opened = "import ctypes; [ctypes.CDLL(name) for name in ('libamdhip64.so', 'libhiprtc.so.7')]"
+    (tmp_path / "main.hip").write_text(f"""
         #include <unistd.h>
         #include <cstdio>
-        int main() { char path[500] = ""; return readlink("/proc/self/exe", path, 499) < 0 || puts(path) < 0; }
+        #include <cstdlib>
+        int main() {{
+          char path[500] = "";
+          if (readlink("/proc/self/exe", path, 499) < 0 || puts(path) < 0) return 1;
+          return std::system("{sys.executable} -c \\"{opened}\\"") ? 2 : 0;
+        }}
     """)
     done = run("-o", tmp_path / "program", tmp_path / "main.hip")
     assert done.returncode == 0 and done.stdout == f"{tmp_path}/program\n", done.stderr
@@ -254,39 +252,6 @@ def test_module(tmp_path: Path) -> None:
     assert done.returncode == 3 and "machine.co: a damaged or truncated ELF file" in done.stderr
 
 
-HAZARD = """
-#include <hip/hip_runtime.h>
-__global__ void product(float* out) {
-  float x;
-  asm volatile("v_mov_b32 v2, 0\\nv_mov_b32 v3, 0\\ns_nop 1\\n"
-               "v_mfma_f32_16x16x16_bf16 v[8:11], v[2:3], v[2:3], 0\\n"
-               "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[2:3], v[8:11]\\ns_nop STATES\\nv_mov_b32 %0, v9\\n"
-               : "=v"(x) : : "v2", "v3", "v8", "v9", "v10", "v11");
-  out[threadIdx.x] = x;
-}
-int main() {
-  float* out;
-  if (hipMalloc(&out, 256)) return 3;
-  product<<<1, 64>>>(out);
-  return hipDeviceSynchronize() != hipSuccess;
-}
-"""
-
-
-def test_matrix_hazard(tmp_path: Path) -> None:
-    source = tmp_path / "hazard.hip"
-    runs = [(7, "all", 0), (3, "hazard", 1), (3, "report:all", 0), (3, "report:none", 0), (3, "bounds", 0)]
-    for states, checks, code in runs:
-        source.write_text(HAZARD.replace("STATES", str(states)))
-        done = run(source, CDNA_CHECKS=checks)
-        assert done.returncode == code, done.stderr
-        told = "hazard: reads the result of `v_mfma_f32_16x16x16_f16" in done.stderr
-        looked = checks not in ("report:none", "bounds")
-        assert told == (states == 3 and looked), done.stderr
-        assert ("doubt: reads, as source C, the result of `v_mfma_f32_16x16x16_bf16" in done.stderr) == looked
-    assert done.stderr == ""
-
-
 FAULTS = {
     1: ["memory access fault", "store_at", "beyond.hip:5", "workgroup (0, 0, 0), wave 0", "past the end", "4096 bytes"],
     2: ["memory access fault", "store_at", "beyond.hip:5", "byte 12 of 4096", "freed"],
@@ -296,34 +261,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_says_what_and_where(kind: int) -> None:
-    done = run(PROGRAMS / "beyond.hip", "--", str(kind))
+    done = run_built(PROGRAMS / "beyond.hip", str(kind))
     assert done.returncode == 7, done.stdout + done.stderr  # the program saw hipErrorLaunchFailure, and went on
     for part in FAULTS[kind]:
         assert part in done.stderr
-
-
-def test_checks_find_what_lies_just_past_the_end(tmp_path: Path) -> None:
-    source = tmp_path / "off_by_one.hip"
-    source.write_text("""#include <hip/hip_runtime.h>
-__global__ void fill(int* x, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i <= n) x[i] = i;
-}
-int main(int argc, char**) {
-  int* x;
-  if (hipMalloc(&x, 1000 * sizeof(int))) return 2;
-  fill<<<4, 256>>>(x, argc > 1 ? 999 : 1000);
-  return hipDeviceSynchronize() != hipSuccess;
-}
-""")
-    assert run(source).returncode == 0  # the allocation's last page has room
-    done = run(source, CDNA_CHECKS="all")
-    assert done.returncode == 1
-    assert "fill" in done.stderr and " on gfx942: bounds: writes 4 bytes" in done.stderr
-    assert "0 bytes past the end of the 4000 bytes of hipMalloc" in done.stderr
-    assert "off_by_one.hip:4), workgroup (3, 0, 0), wave 3, lane 40" in done.stderr
-    done = run(source, "--", "fine", CDNA_CHECKS="all")
-    assert done.returncode == 0 and not done.stderr
 
 
 @pytest.mark.parametrize(("checks", "code"), [("all", 1), ("report:all", 0)])

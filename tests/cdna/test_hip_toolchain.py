@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -446,13 +445,3 @@ def test_doctor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     assert doctor.doctor(out) == 1
     assert re.search(r"^MISSING +compile HIP +.*pip install ziglang triton", out.getvalue(), re.MULTILINE)
-
-
-def test_the_command_itself() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cdna", "report", "/nowhere.hip"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "cdna: /nowhere.hip: no such file\n")

@@ -46,12 +46,13 @@ def test_a_stale_read_is_told_where_no_race_is() -> None:
     assert "no release (buffer_wbl2 sc1) has written it back" in done.stderr
 
 
-STREAMS = """
+TWO_THAT_UPDATE = """
 #include <cstdio>
+#include <cstring>
 #include <hip/hip_runtime.h>
 __global__ void add(int* x) { atomicAdd(x, 1); }
 __global__ void twice(int* x) { atomicExch(x, 2 * atomicAdd(x, 0)); }
-int main(int n, char**) {
+int main(int n, char** words) {
   int *p, sum = 0;
   hipStream_t streams[2];
   hipEvent_t added;
@@ -59,10 +60,28 @@ int main(int n, char**) {
   hipMemset(p, 0, 4);
   for (auto& stream : streams) hipStreamCreate(&stream);
   hipEventCreate(&added);
-  add<<<1, 64, 0, streams[0]>>>(p);
-  hipEventRecord(added, streams[0]);
-  if (n > 1) hipStreamWaitEvent(streams[1], added, 0);
-  twice<<<1, 1, 0, streams[1]>>>(p);
+  if (!strcmp(words[1], "streams")) {
+    add<<<1, 64, 0, streams[0]>>>(p);
+    hipEventRecord(added, streams[0]);
+    if (n > 2) hipStreamWaitEvent(streams[1], added, 0);
+    twice<<<1, 1, 0, streams[1]>>>(p);
+  } else {
+    hipGraph_t graph;
+    hipGraphNode_t nodes[2];
+    hipGraphExec_t made;
+    hipGraphCreate(&graph, 0);
+    void* arguments[] = {&p};
+    for (int i = 0; i < 2; i++) {
+      hipKernelNodeParams call = {};
+      call.func = (void*)(i ? twice : add);
+      call.gridDim = 1;
+      call.blockDim = i ? 1 : 64;
+      call.kernelParams = arguments;
+      hipGraphAddKernelNode(&nodes[i], graph, nodes, i && n > 2, &call);
+    }
+    hipGraphInstantiate(&made, graph, nullptr, nullptr, 0);
+    hipGraphLaunch(made, streams[1]);
+  }
   hipMemcpyAsync(&sum, p, 4, hipMemcpyDeviceToHost, streams[1]);
   hipStreamSynchronize(streams[1]);
   printf("%d\\n", sum);
@@ -70,58 +89,30 @@ int main(int n, char**) {
 """
 
 
-def test_a_stream_that_comes_late(tmp_path: Path) -> None:
-    program = tmp_path / "streams.hip"
-    program.write_text(STREAMS)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Adds and doubles, on two streams or as two nodes of a graph; a further word orders the two."""
+    path = tmp_path_factory.mktemp("orders") / "two.hip"
+    path.write_text(TWO_THAT_UPDATE)
+    return path
+
+
+def test_a_stream_that_comes_late(program: Path) -> None:
     printed = {
-        (schedule, words): run("--schedule", schedule, *WITHOUT_RACES, program, "--", *words).stdout
+        (schedule, words): run("--schedule", schedule, *WITHOUT_RACES, program, "--", "streams", *words).stdout
         for schedule in ("", "stream:1", "stream:1 stream:2")
         for words in ((), ("wait",))
     }
     assert {out for (schedule, words), out in printed.items() if words or not schedule} == {"128\n"}
     assert printed["stream:1", ()] == "0\n"
-    done = run("--orders", "30", *WITHOUT_RACES, program)
+    done = run("--orders", "30", *WITHOUT_RACES, program, "--", "streams")
     assert "it prints something else: `0` and not `128`\n  stream 1" in done.stderr, done.stderr
 
 
-GRAPH = """
-#include <cstdio>
-#include <hip/hip_runtime.h>
-__global__ void add(int* x) { atomicAdd(x, 1); }
-__global__ void twice(int* x) { atomicExch(x, 2 * atomicAdd(x, 0)); }
-int main(int n, char**) {
-  int *p, sum = 0;
-  hipGraph_t graph;
-  hipGraphNode_t nodes[2];
-  hipGraphExec_t made;
-  hipMalloc(&p, 4);
-  hipMemset(p, 0, 4);
-  hipGraphCreate(&graph, 0);
-  void* arguments[] = {&p};
-  hipKernelNodeParams call = {};
-  call.func = (void*)add;
-  call.gridDim = 1;
-  call.blockDim = 64;
-  call.kernelParams = arguments;
-  hipGraphAddKernelNode(&nodes[0], graph, nullptr, 0, &call);
-  call.func = (void*)twice;
-  call.blockDim = 1;
-  hipGraphAddKernelNode(&nodes[1], graph, nodes, n > 1, &call);
-  hipGraphInstantiate(&made, graph, nullptr, nullptr, 0);
-  hipGraphLaunch(made, 0);
-  hipDeviceSynchronize();
-  hipMemcpy(&sum, p, 4, hipMemcpyDeviceToHost);
-  printf("%d\\n", sum);
-}
-"""
-
-
-def test_branches_of_a_graph_that_both_update(tmp_path: Path) -> None:
-    program = tmp_path / "graph.hip"
-    program.write_text(GRAPH)
-    done = run("--orders", "8", program)  # with all checks: atomics do not race with each other
+def test_branches_of_a_graph_that_both_update(program: Path) -> None:
+    done = run("--orders", "8", program, "--", "graph")  # with all checks: atomics do not race with each other
     assert "it prints something else: `64` and not `128`\n  of a graph's nodes" in done.stderr, done.stderr
-    assert run("--schedule", "branches", program, "--", "edge").stdout == "128\n"
+    assert run("--schedule", "branches", program, "--", "graph", "edge").stdout == "128\n"
 
 
 def test_wrong_words_are_told() -> None:

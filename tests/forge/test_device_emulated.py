@@ -190,6 +190,7 @@ def test_the_ends_of_a_large_tensor_that_nobody_has_written(tmp_path: Path) -> N
     assert run.stdout.count("reads 4 of the 4 elements") == 2 and run.stdout.endswith("[0.0, 0.0, 0.0, 0.0]\n"), run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("asked", "environment"), [("", "all"), ('cdna.checks.push("all")', "none")])
 @pytest.mark.parametrize(("read", "reader"), [("cpu", "a copy to the host"), ("tolist", "tolist")])
 def test_tensors_that_nobody_has_written(tmp_path: Path, asked: str, environment: str, read: str, reader: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forge.device import resolve
-from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, judge, statuses, write_problem
+from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, TASK, judge, statuses, write_problem
 
 pytestmark = [
     pytest.mark.long,
@@ -121,32 +121,38 @@ def test_which_errors_the_light_headers_may_have_caused() -> None:
     assert flags == ["-include", "ATen/ops/add.h", "-include", "ATen/ops/relu.h"]
 
 
-def test_raw_addresses_and_a_wrong_element(tmp_path: Path) -> None:
-    left_out = RAW.replace("i < n", "i < n && (n != 5 || i != 2)").replace("empty_like", "zeros_like")
-    done, result = judge(tmp_path, left_out.replace("PLACE", "i"))
-    assert done.returncode == 1 and statuses(result) == ["pass", "fail", "pass"], done.stdout
+READ = '  if (n == 7) asm volatile("ds_read_b32 %0, %1\\n s_waitcnt lgkmcnt(0)" : "=v"(mark) : "v"(i));'
+STORE = "  if (i < n && (n != 5 || i != 2)) y[n == 6 ? i + (1ll << 40) : i] = 2.0f * x[i];"
+# By its length: an element left out, stores outside, a read of LDS that the workgroup does not have, refused launches.
+FAULTY = (
+    RAW.replace('SOURCE = """', 'SOURCE = r"""')
+    .replace("int i = threadIdx.x;", "int i = threadIdx.x, mark;")
+    .replace("  if (i < n) y[PLACE] = 2.0f * x[i];", f"{READ}\n{STORE}")
+    .replace("<<<1, 64>>>", "<<<1, n == 9 ? 2048 : 64, n == 8 ? 1 << 20 : 0>>>")
+    .replace("empty_like", "zeros_like")
+    .replace("return y", "return y if len(x) < 8 else x * 2")
+)
+
+
+def test_what_goes_wrong_is_named(tmp_path: Path) -> None:
+    more = "".join(f"  - {{n: {n}, seed: 1}}\n" for n in (7, 8, 9))
+    problem = write_problem(tmp_path / "problem", TASK.replace("benchmarks:", f"{more}benchmarks:"))
+    done, result = judge(tmp_path, FAULTY, "test", problem=problem)
+    assert done.returncode == 1 and statuses(result) == ["pass", "fail", "fail", "pass", "pass", "pass"], done.stdout
     assert "worst: output at (2,): got 0, wanted " in done.stdout
-
-
-def test_a_fault_names_kernel_and_line(tmp_path: Path) -> None:
-    done, result = judge(tmp_path, RAW.replace("PLACE", "i + (1ll << 40)"), "test", "--cases", "0")
-    assert done.returncode == 1 and statuses(result) == ["fail"], done.stdout  # the check drops the store
-    line = RAW.splitlines().index("  if (i < n) y[PLACE] = 2.0f * x[i];") + 1
-    assert "bounds: writes 4 bytes" in done.stdout
-    assert "twice(float const*, float*, int) on gfx942" in done.stdout and f"submission.py:{line}" in done.stdout
-
-
-def test_what_checks_find_is_shown(tmp_path: Path) -> None:
-    """A read of LDS that the workgroup does not have, to no effect: the results are right."""
-    read = 'int mark; asm volatile("ds_read_b32 %0, %1" : "=v"(mark) : "v"(i)); asm volatile("s_waitcnt lgkmcnt(0)");'
-    submission = RAW.replace("PLACE", "i").replace("if (i < n)", f"{read} if (i < n)")
-    done, result = judge(tmp_path, submission, "test", "--cases", "0")
-    assert done.returncode == 0 and statuses(result) == ["pass"], done.stdout
-    assert "check: twice(float const*, float*, int) on gfx942: bounds: LDS access of 4 bytes at byte 0" in done.stdout
-    assert "1 finding of the device's checks" in done.stdout
-    (finding,) = result["cases"][0]["report"]["findings"]
-    assert finding["source"] == f"submission.py:{RAW.splitlines().index('  if (i < n) y[PLACE] = 2.0f * x[i];') + 1}"
-    assert finding["instruction"].startswith("ds_read_b32 ") and finding["workgroup"] == [0, 0, 0]
+    lines, kernel = FAULTY.splitlines(), "twice(float const*, float*, int) on gfx942"
+    assert f"check: {kernel}: bounds: writes 4 bytes" in done.stdout  # which are dropped
+    assert f"check: {kernel}: bounds: LDS access of 4 bytes at byte 0" in done.stdout
+    (outside,), (of_lds,) = (result["cases"][case]["report"]["findings"] for case in (2, 3))
+    assert outside["source"] == f"submission.py:{lines.index(STORE) + 1}"
+    assert of_lds["source"] == f"submission.py:{lines.index(READ) + 1}"
+    assert of_lds["instruction"].startswith("ds_read_b32 ") and of_lds["workgroup"] == [0, 0, 0]
+    # The submission does not ask for errors, and has the right result from elsewhere.
+    limit = "1 x 1 x 1 workgroups of 2048 x 1 x 1 work-items, of which a workgroup has 1 to 1024"
+    for case, text in zip(result["cases"][4:], ("bytes of LDS", limit), strict=True):
+        (remark,) = (remark for remark in case["remarks"] if "was not made" in remark)
+        assert remark.startswith("a launch was not made: twice") and "refused" in remark and text in remark
+        assert remark in done.stdout
 
 
 def test_a_builder_compiles_what_is_new(tmp_path: Path) -> None:
@@ -173,20 +179,3 @@ def test_the_ranks_of_a_run_build_it_together(tmp_path: Path) -> None:
     )
     done, result = judge(tmp_path, submission, problem=problem)
     assert done.returncode == 0 and statuses(result) == ["pass"] * 3, done.stdout
-
-
-@pytest.mark.parametrize(
-    ("launch", "text"),
-    [
-        ("<<<1, 64, 1 << 20>>>", "bytes of LDS"),
-        ("<<<1, 2048>>>", "1 x 1 x 1 workgroups of 2048 x 1 x 1 work-items, of which a workgroup has 1 to 1024"),
-    ],
-)
-def test_a_launch_that_is_refused_is_named(tmp_path: Path, launch: str, text: str) -> None:
-    """The submission does not ask for errors, and has the right result from elsewhere."""
-    source = RAW.replace("PLACE", "i").replace("<<<1, 64>>>", launch).replace("    return y", "    return x * 2")
-    done, result = judge(tmp_path, source, "test", "--cases", "0")
-    assert statuses(result) == ["pass"], done.stdout
-    (remark,) = (remark for remark in result["cases"][0]["remarks"] if "was not made" in remark)
-    assert remark.startswith("a launch was not made: twice") and "refused" in remark and text in remark
-    assert remark in done.stdout

@@ -25,7 +25,6 @@ from forge.judge.results import CaseResult, Stats, Status
 from tests.forge.test_eval_command import USES_TRITON
 from tests.support.evaltools import RIGHT, ROOT, judge, run_command, write_problem
 from tests.support.fake_plan import FakeDevice
-from tests.support.limits import ENDS_S
 
 CODE = b"#!POPCORN leaderboard amd-fp8-mm\n#!POPCORN gpu MI300\ndef custom_kernel(data):\n    return data\n"
 
@@ -424,26 +423,6 @@ def test_the_page_holds_everything_itself(kept: History, tmp_path: Path) -> None
     assert "<td>2026-01-02" in text and text.partition('id="history"')[2].partition("</table>")[0].count("<tr>") == 3
     assert "kernel.py:9" in text and "vector 160" in text and "1 workgroup for 304 CUs" in text
     assert "a &lt;note&gt;" in text and "modelled from what the kernels executed, not measured" in text
-
-
-def browser() -> str | None:
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(browser() is None, reason="no chromium here")
-def test_a_browser_shows_the_page(kept: History, tmp_path: Path) -> None:
-    path = page(kept, tmp_path)
-    done = subprocess.run(
-        [
-            browser() or "", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000",
-            f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
-            "--dump-dom", path.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=ENDS_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"<tr>", done.stdout[done.stdout.index('id="cases"') :].partition("</table>")[0])) == 3
-    assert done.stdout.count("</svg>") == 4
 
 
 def test_the_page_of_what_went_wrong(kept: History, tmp_path: Path) -> None:

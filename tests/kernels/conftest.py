@@ -1,11 +1,5 @@
-"""What tests of one variant share: the file generated of their PROBLEM and VARIANT, and their FAULTS one by one.
+"""What tests of one variant share: the file generated of their PROBLEM and VARIANT, and their FAULTS one by one."""
 
-Each fault is compiled, which takes seconds, and the checks that have to notice it are both variants'. So all but two of
-the Triton variant's are left to --slow, and of the HIP variant's those of a name that the Triton variant's have as well
-and all but the first of the others, or that too where a module's QUICK_FAULTS is 0.
-"""
-
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +35,6 @@ def run(request: pytest.FixtureRequest) -> Any:
     return by_hip if request.module.VARIANT == "hip" else by_triton
 
 
-SLOW = pytest.mark.slow(reason="compiles one of many faults that the same checks notice")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -53,9 +44,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "fault" in metafunc.fixturenames:
-        module = metafunc.module
-        of_triton = importlib.import_module(f"tests.kernels.test_{module.STEM}_triton").FAULTS
-        own = [name for name in module.FAULTS if name not in of_triton]
-        quick = own[: getattr(module, "QUICK_FAULTS", 1)] if module.VARIANT == "hip" else list(module.FAULTS)[:2]
-        cases = [pytest.param(name, marks=[SLOW] * (name not in quick)) for name in module.FAULTS]
-        metafunc.parametrize("fault", cases)
+        metafunc.parametrize("fault", metafunc.module.FAULTS)

@@ -9,13 +9,10 @@ from cdna.launch.program import Program
 from tests.support import fp8_mm_hip as hip
 from tests.support.lds_banks import CONSECUTIVE_8, CONSECUTIVE_16, PAIRED_8, conflicts
 from tests.support.reference_folders import load_reference
-from tests.support.variant_tests import *  # noqa: F403
-from tests.support.variant_tests import test_no_kernel_spills  # noqa: F401
+from tests.support.variant_tests import test_all, test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, STEM, VARIANT = "amd-mla-decode", "mla_decode", "hip"
-NOTICED_BY = "lengths and 33 or one_key"
 SPILLS_NOT = "attention_kernel", 1
-QUICK_FAULTS = 0  # its compilation takes longest
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +24,6 @@ def probe(hip_compiler: None) -> Program:
 
 def kernel(probe: Program, name: str):
     return next(kernel for found, kernel in probe.kernels.items() if name in found)
-
-
-FAULTS = {
-    "the last key left out": ("group * 4 + i >= args.length)", "group * 4 + i >= args.length - 1)"),
-    "parts that weigh the same": ("share[h] = __builtin_amdgcn_exp2f(weight_of(w, h) - top[h]) / total[h]",
-                                  "share[h] = 1.0f / (last - first + 1)"),
-    "a lane's halves of scores exchanged with nobody": ("exchange.add(s);", ""),
-    "queries one position early": ("args.attention.length - 1) * ROPE", "args.attention.length - 2) * ROPE"),
-    "the latent not appended": ("latent + request * of_request) + column + c", "latent + request * of_request) + c"),
-}  # fmt: skip
 
 
 def test_the_rotation_is_the_references_bit_by_bit(probe: Program) -> None:

@@ -9,7 +9,4 @@ NOTICED_BY = "lengths and 33 or bit_by_bit"
 FAULTS = {
     "the last key left out": ("position[None, :] < length,", "position[None, :] < length - 1,"),
     "splits that weigh the same": ("weight = tl.exp2(tl.load(lse_ptr + place) - top)", "weight = tl.exp2(top - top)"),
-    "a rotation that rounds once": ("(low * cos).to(tl.bfloat16).to(tl.float32) -", "(low * cos) -"),
-    "queries one position early": ("(length - 1) * ROPE", "(length - 2) * ROPE"),
-    "the latent not appended": ("cache[:, length - 1]", "cache[:, length - 1].clone()"),
-}  # fmt: skip
+}

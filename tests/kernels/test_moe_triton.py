@@ -9,8 +9,4 @@ NOTICED_BY = "numbers_of_tokens and 3-5 or equal"
 FAULTS = {
     "a group's last row left out": ("end - total + before", "end - total + before - 1"),
     "scores in fp32": (".to(tl.float16).to(tl.float32)\n\n    choice", "\n\n    choice"),
-    "logits in fp32": ("logits.to(tl.float16).to(tl.float32)", "logits"),
-    "the last of equal scores": ("tl.min(tl.where(left == best[:, None], group[None, :], N_ROUTED - 1), 1)",
-                                 "tl.max(tl.where(left == best[:, None], group[None, :], 0), 1)"),
-    "up and gate exchanged": ("gate / (1.0 + tl.exp(-gate)) * up", "up / (1.0 + tl.exp(-up)) * gate"),
-}  # fmt: skip
+}

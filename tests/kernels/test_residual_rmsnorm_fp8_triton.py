@@ -20,6 +20,4 @@ def test_ocp_fp8(submission: Path) -> None:
 FAULTS = {
     "a store past the row": ("row + column, out, mask=inside)", "row + column, out)"),
     "clamped too early": ("LARGEST: tl.constexpr = 240.0", "LARGEST: tl.constexpr = 224.0"),
-    "a number for NaN": ("value != value", "value == 12345"),
-    "rounded once": ("(wide * r).to(tl.float16) * weight", "(wide * r * weight).to(tl.float16)"),
 }

@@ -1,21 +1,10 @@
 """swiglu-fp8's HIP kernel on the emulated card: the checks of the Triton variant, in its own fp8."""
 
 from tests.support.hip_spills import spilled_in
-from tests.support.variant_tests import *  # noqa: F403
-from tests.support.variant_tests import test_no_kernel_spills  # noqa: F401
+from tests.support.variant_tests import test_all, test_checks_find_nothing, test_no_kernel_spills  # noqa: F401
 
 PROBLEM, STEM, VARIANT = "swiglu-fp8", "swiglu_fp8", "hip"
-NOTICED_BY = "shapes and 520 or extreme"
 SPILLS_NOT = "swiglu_fp8_kernel", 4
-
-
-FAULTS = {
-    "a store past the row": ("(out + row * n, n)", "(out + row * n, 1u << 20)"),
-    "clamped too early": ("FP8_LARGEST = 240.0f", "FP8_LARGEST = 224.0f"),
-    "a number for NaN": ("KEEP_NAN && x != x", "false"),
-    "a NaN that nobody looks for": ("__any(all != all)", "all != all && all == 0"),
-    "a row's ups taken from the next": ("make_buffer(gates + n,", "make_buffer(gates + 2 * n,"),
-}  # fmt: skip
 
 
 def test_what_spills_is_read_of_each_kernel() -> None:

@@ -9,6 +9,4 @@ NOTICED_BY = "masks"
 FAULTS = {
     "the mask left out of left": ("(left_sum * masked * ", "(left_sum * "),
     "the last k left out": ("inside = first + k < n\n", "inside = first + k < n - 1\n"),
-    "the norm's epsilon for a product that is not divided": ("EPSILON / n / n", "EPSILON"),
-    "the norm's bias left out": ("tl.sum(w * tl.load(norm_bias", "tl.sum(0 * w * tl.load(norm_bias"),
-}  # fmt: skip
+}

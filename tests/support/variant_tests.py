@@ -1,8 +1,8 @@
 """Tests that many variants have in common. A file of tests/kernels imports those that are meant, and says:
 
 PROBLEM and VARIANT; ARCH, where that is not gfx942; of HIP also SPILLS_NOT: a kernel, and how many instances it has at
-least. With checks in tests/support/emulated also STEM; FAULTS: {what is wrong: (text of the file, what stands in its
-place)}; NOTICED_BY: the checks of which one must fail then. Such a file imports *, and what else it has by its name.
+least. With checks in tests/support/emulated also STEM; of Triton FAULTS: {what is wrong: (text of the file, what stands
+in its place)}; NOTICED_BY: the checks of which one must fail then: HIP's variant has the same checks.
 """
 
 from pathlib import Path
@@ -18,8 +18,6 @@ __all__ = ["test_all", "test_checks_find_nothing", "test_faults_are_noticed"]
 
 
 def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
-    text = submission.read_text()
-    assert [before for before, _ in request.module.FAULTS.values() if before not in text] == []
     all_of_it = request.config.getoption("--slow")
     assert not (said := run_checks(request.module.STEM, submission, all_of_it=all_of_it)), said
 
@@ -27,7 +25,8 @@ def test_all(submission: Path, request: pytest.FixtureRequest) -> None:
 def test_faults_are_noticed(submission: Path, tmp_path: Path, fault: str, request: pytest.FixtureRequest) -> None:
     module = request.module
     broken = altered(submission, tmp_path, dict([module.FAULTS[fault]]))
-    assert "failed" in run_checks(module.STEM, broken, only=module.NOTICED_BY)
+    said = run_checks(module.STEM, broken, only=module.NOTICED_BY)
+    assert "failed" in said or "Segmentation fault" in said  # of memory that is written anywhere
 
 
 def test_checks_find_nothing(submission: Path, request: pytest.FixtureRequest) -> None:
