@@ -14,7 +14,7 @@ Place = tuple[float, ...]  # of a row in its space: of each column, which of the
 T = TypeVar("T")
 WORTH = 0.01  # a row must be this much faster to be taken: less is noise
 # Chosen on spaces that were measured whole, and tried on others: lab/tune_search.py.
-DRAWN = 8  # rows drawn by lot before any is chosen
+DRAWN = 8  # rows drawn by lot before any is chosen, of few rows one of 16
 ALIKE = 0.5  # of two rows that differ by a step in one column; by more than FAR steps no two differ
 FAR = 2
 NOISE = 0.01  # of a time, beside the spread of all
@@ -60,7 +60,7 @@ class Search:
             self.rows = list(itertools.product(*map(range, sizes)))
         else:
             self.rows = [tuple(draw.randrange(size) for size in sizes) for _ in range(MOST_ROWS)]
-        by_lot = [self._row(place) for place in draw.sample(self.rows, min(DRAWN, len(self.rows)))]
+        by_lot = [self._row(place) for place in draw.sample(self.rows, min(DRAWN, 1 + len(self.rows) // 16))]
         self.waiting = [start, *others, *by_lot]
 
     def ask(self, count: int = 1) -> list[Row]:
