@@ -22,7 +22,7 @@ DOUBT = 0.5  # deviations that a row is hoped to be faster than is expected of i
 PATIENCE = 24  # rows in turn without gain that end a search
 FAILED = 0.25  # of such a row, one that does not work: it costs little and says little
 WHOLE = 12  # rows of a space that is tried whole, as one with a single column is
-MOST_ROWS = 10_000  # of a larger space so many are drawn, and those within two columns of the best are added
+MOST_ROWS = 3_000  # of a larger space so many are drawn, and those within two columns of the best are added
 
 
 def beats(us: float, best_us: float | None) -> bool:
