@@ -161,7 +161,8 @@ class Confinement:
     def bound_calls(self) -> None:
         families = [*seccomp.FAMILIES, *seccomp.INTERNET * (self.is_rank or self.alone)]
         refused = [*seccomp.REFUSED.values(), *([] if self.alone else seccomp.LASTING.values())]
-        seccomp.install(seccomp.filter_of(refused, families))
+        ignored = [] if self.alone else seccomp.MARKS.values()  # else its file system is read-only where it should be
+        seccomp.install(seccomp.filter_of(refused, families, ignored))
 
 
 def confine(root: str, folder: str, bounds: Bounds, is_rank: bool) -> list[str]:

@@ -7,7 +7,7 @@ import msgspec
 
 from forge.judge.operations import changed_by, tensors
 
-MOST_BYTES = 16 << 20  # of a journal; what is longer is not made anew
+MOST_BYTES = 56 << 20  # of a journal, which a frame has room for; what is longer is not made anew
 MOST_INLINE, MOST_TOLD = 64 << 10, 1 << 20  # of a tensor that is told by its bytes; of one that nothing could make anew
 
 

@@ -21,6 +21,7 @@ NUMBER, ARCH, ARGUMENT = 0, 4, (16, 24)  # offsets in seccomp_data: of arguments
 CLONE, UNSHARE, CLONE3, IOCTL, SOCKET, PERSONALITY = 56, 272, 435, 16, 41, 135
 NEW_NAMESPACES = 0x7E020080  # cgroup, uts, ipc, user, pid, net; mount; time
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # which put words into a terminal's mouth
+FS_SETFLAGS, FS_SETXATTR = 0x40086602, 0x401C5820  # as chattr does
 # Mounts and roots, modules and kernels, clocks, keys, swap, ports; what looks into other processes or hooks into the
 # kernel; namespaces of others; and calls with a record of faults that nothing here needs.
 REFUSED = {
@@ -82,6 +83,12 @@ ABSENT = {
     "clone3": CLONE3,
 }  # callers know a way
 LASTING = {"shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240}  # what they make outlives all processes
+# What a file's owner may change of any that it can name or open, whatever Landlock says: its rights, owner, times and
+# attributes.
+MARKS = {"chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94}
+MARKS |= {"fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "file_setattr": 469}
+MARKS |= {"setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463}
+MARKS |= {"removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466}
 FAMILIES = (socket.AF_UNIX, socket.AF_NETLINK)  # of sockets; netlink: to list interfaces
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 
@@ -103,8 +110,9 @@ def _where(call: int, body: list[bytes]) -> list[bytes]:
     return [_op(JUMP_EQUAL, call, 0, len(body)), *body]
 
 
-def filter_of(refused: Iterable[int], families: Iterable[int]) -> bytes:
-    """A program that lets all calls pass but these, and sockets of these families alone."""
+def filter_of(refused: Iterable[int], families: Iterable[int], ignored: Iterable[int] = ()) -> bytes:
+    """A program that lets all calls pass but these, and sockets of these families alone. ignored: do nothing, and say
+    that they have: who copies files takes rights and times along."""
     families = list(families)
     code = [
         _op(LOAD, ARCH),
@@ -118,6 +126,8 @@ def filter_of(refused: Iterable[int], families: Iterable[int]) -> bytes:
         code += _where(call, [_fail(errno.ENOSYS)])
     for call in refused:
         code += _where(call, [_fail(errno.EPERM)])
+    for call in ignored:
+        code += _where(call, [_fail(0)])
     for call in (CLONE, UNSHARE):
         first = [
             _op(LOAD, ARGUMENT[0]),
@@ -126,7 +136,9 @@ def filter_of(refused: Iterable[int], families: Iterable[int]) -> bytes:
             _op(RETURN, ALLOW),
         ]
         code += _where(call, first)
-    second = [_op(LOAD, ARGUMENT[1]), *_where(TIOCSTI, [_fail(errno.EPERM)]), *_where(TIOCLINUX, [_fail(errno.EPERM)])]
+    second = [_op(LOAD, ARGUMENT[1])]
+    for word in (TIOCSTI, TIOCLINUX, FS_SETFLAGS, FS_SETXATTR):
+        second += _where(word, [_fail(errno.EPERM)])
     code += _where(IOCTL, [*second, _op(RETURN, ALLOW)])
     for call, known, error in (
         (PERSONALITY, [0, 0xFFFFFFFF], errno.EPERM),  # the usual one, and asking

@@ -348,11 +348,12 @@ class SubmissionWorker(Worker):
         self.answer(messages.Called, call, self.after_call)
 
     def journal_of(self, entries: bytes | None, notes: Any, output: Any) -> messages.Journal:
-        if entries is None:
+        operations = notes.taken()
+        if entries is None or len(entries) + len(operations) > self.journals.MOST_BYTES:
             return messages.Journal(missing="what it was made by is more than can be told")
         outputs = tuple(tensor.data_ptr() for tensor in self.exchange.tensors_in(output))
         inputs = tuple(storage.data_ptr() for storage in self.inputs.storages)
-        return messages.Journal(entries, notes.taken(), inputs, outputs)
+        return messages.Journal(entries, operations, inputs, outputs)
 
     def after_call(self) -> Fields:
         report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])

@@ -1,5 +1,7 @@
 """What a submission tries against its confinement, what an honest one needs, and machines that give less."""
 
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -301,6 +303,48 @@ def test_what_a_machine_lacks_is_said_once_and_is_a_doubt(tmp_path: Path, lackin
     assert all(text in told for text in said) and shown.count("not wholly confined") == 1
     if "," in lacking:
         assert run_lacking(tmp_path, lacking, "--trust")[0] == 0
+
+
+# Of a file of its user's that it may read: all that its owner may change though nobody lets him write to it.
+MARKS_IT = """
+import ctypes, fcntl, os
+FILE = {file!r}
+for act in (
+    lambda: os.chmod(FILE, 0o4777),
+    lambda: os.chmod(os.open(FILE, os.O_RDONLY), 0o700),
+    lambda: os.utime(FILE, (1, 1)),
+    lambda: os.setxattr(FILE, "user.planted", b"1"),
+    lambda: os.setxattr(os.open(FILE, os.O_RDONLY), "user.planted", b"1"),
+    lambda: fcntl.ioctl(os.open(FILE, os.O_RDONLY), 0x40086602, ctypes.c_int(0x80)),
+):
+    try:
+        act()
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("lacking", ["namespaces", "nothing"])
+def test_no_file_of_its_users_is_marked(tmp_path: Path, lacking: str) -> None:
+    """Where no file system of its own is read-only, and where one is."""
+    marked = ROOT / "forge" / "judge" / "__init__.py"
+
+    def state() -> list[object]:
+        told, flags = marked.stat(), bytearray(8)
+        with marked.open() as file, contextlib.suppress(OSError):
+            fcntl.ioctl(file, 0x80086601, flags)
+        return [told.st_mode, told.st_uid, told.st_mtime_ns, told.st_ctime_ns, os.listxattr(marked), bytes(flags)]
+
+    before = state()
+    write_problem(tmp_path / "problem")
+    (tmp_path / "submission.py").write_text(MARKS_IT.format(file=str(marked)) + RIGHT)
+    try:
+        code, shown, result = run_lacking(tmp_path, lacking, "--trust")
+        assert (code, statuses(result)) == (0, ["pass"]), shown
+        assert state() == before
+    finally:
+        if marked.stat().st_mode != before[0]:
+            marked.chmod(0o644)
 
 
 def test_a_machine_that_gives_all_leaves_no_doubt(tmp_path: Path) -> None:
