@@ -10,6 +10,7 @@ seen. Left out: the folder of the report, and the cache of builds. Exit code 1 w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -130,6 +131,11 @@ def looked(upper: str) -> dict[str, str]:
     found["mounts"] = "\n".join(
         sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
     )
+    for status in Path("/proc").glob("[0-9]*/cmdline"):  # of processes, those that have outlived a run
+        with contextlib.suppress(OSError):
+            if b"forge.judge.fork_server" in status.read_bytes() and os.getsid(int(status.parent.name)):
+                environment = status.with_name("environ").read_bytes()
+                found |= {f"process {status.parent.name}": "runs"} if HOME.encode() in environment else {}
     for kind in ("shm", "sem", "msg"):
         found[kind] = Path(f"/proc/sysvipc/{kind}").read_text()
     return found
