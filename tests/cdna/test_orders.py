@@ -1,17 +1,25 @@
 """Programs in other orders than the card's own: `--orders`, `--schedule`, and what L2s keep."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.hip_programs import PROGRAMS, run
+from cdna.hip.run import environment_of_schedule
+from tests.support.hip_programs import PROGRAMS, run, run_built
 
 LOCK_FREE = PROGRAMS / "lock_free.hip"
 # Without the check `race`, which knows most of these faults in any order: what comes of them is asked here.
-WITHOUT_RACES = ("--checks", "bounds,deadlock")
+OTHER_CHECKS = "bounds,deadlock"
+WITHOUT_RACES = ("--checks", OTHER_CHECKS)
 BY_L2 = ("ticket_lock", "double_checked", "stream_k", "publish", "flag_a_lane")
 BY_TURNS = ("lock", "seqlock")
+
+
+def scheduled(program: Path, schedule: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """As `run --schedule` has it, without these races."""
+    return run_built(program, *words, CDNA_CHECKS=OTHER_CHECKS, **environment_of_schedule(schedule))
 
 
 @pytest.mark.parametrize("name", [*BY_L2, *BY_TURNS, "ranks"])
@@ -30,8 +38,7 @@ def test_a_fault_is_found_and_shown_again(name: str) -> None:
         assert schedule == "l2"
     if name == "lock":  # one before it takes the lock, one that has it before it stores what it counts
         assert len(re.findall(r"workgroup \d+, wave 0 of launch 1 .* waits before `flat_store_dword", done.stderr)) == 2
-    again = run("--schedule", schedule, *WITHOUT_RACES, LOCK_FREE, "--", name, "1")
-    right = run("--schedule", schedule, *WITHOUT_RACES, LOCK_FREE, "--", name, "0")
+    again, right = (scheduled(LOCK_FREE, schedule, name, wrong) for wrong in ("1", "0"))
     assert (again.returncode, right.returncode) == (1, 0), again.stderr + right.stderr
     if name == "publish":
         by_seed = run("--orders", f"1@{seed}", *WITHOUT_RACES, LOCK_FREE, "--", name, "1")
@@ -99,7 +106,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_stream_that_comes_late(program: Path) -> None:
     printed = {
-        (schedule, words): run("--schedule", schedule, *WITHOUT_RACES, program, "--", "streams", *words).stdout
+        (schedule, words): scheduled(program, schedule, "streams", *words).stdout
         for schedule in ("", "stream:1", "stream:1 stream:2")
         for words in ((), ("wait",))
     }

@@ -253,7 +253,7 @@ def test_each_row_of_lines_has_its_place_and_text(tmp_path: Path) -> None:
     assert re.fullmatch(r"[sv]_\w+ .* and \d+ more", texts[f"{source}:4"]), texts
 
 
-GEMM = """
+ADVISED = """
 import torch, triton, triton.language as tl, cdna
 from cdna.profile import advice_for, profiles
 
@@ -273,26 +273,7 @@ for tile, warps in ((32, 1), (64, 2), (128, 4)):
         gemm[(2048 // tile, 2048 // tile)](a, a, c, 2048, 256, tile, 32, num_warps=warps)
     (kernel,) = profiles(cdna.stats())
     told = [str(advice) for advice in advice_for(kernel) if advice.rule in ("reuse", "idle CUs")]
-    print(kernel.time.us, tile, told)
-"""
-
-
-def test_small_tiles_are_told_to_read_too_often(tmp_path: Path) -> None:
-    script = tmp_path / "gemm.py"
-    script.write_text(GEMM)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=ENDS_S, env=environment)
-    assert done.returncode == 0, done.stderr
-    small, larger, largest = (line.split(" ", 2) for line in done.stdout.splitlines())
-    assert "workgroups read each byte" in small[2] and "larger tiles" in small[2], done.stderr
-    assert larger[2] == largest[2] == "[]"  # neither larger ones nor smaller ones
-    promised, came = float(small[2].split()[0][2:]), float(small[0]) - float(larger[0])
-    assert abs(promised - came) < max(promised, came) / 3
-
-
-SHARED_READS = """
-import torch, triton, triton.language as tl, cdna
-from cdna.profile import advice_for, profiles
+    print(kernel.time.us, told)
 
 @triton.jit
 def sums(x, out, n, APART: tl.constexpr):  # eight workgroups read each row
@@ -312,17 +293,21 @@ for apart in (0, 1):
 """
 
 
-def test_neighbours_that_read_the_same_are_told_that_they_lie_on_other_xcds(tmp_path: Path) -> None:
-    script = tmp_path / "sums.py"
-    script.write_text(SHARED_READS)
+def test_what_is_read_too_often_is_told_and_what_it_costs(tmp_path: Path) -> None:
+    """By small tiles, and by neighbours, which lie on other XCDs; of what mends it nothing is told."""
+    script = tmp_path / "advised.py"
+    script.write_text(ADVISED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=ENDS_S, env=environment)
     assert done.returncode == 0, done.stderr
-    (before, neighbours), (after, apart) = (line.split(" ", 1) for line in done.stdout.splitlines())
-    assert "workgroup i runs on XCD i % 8" in neighbours and re.search(r"MB, 8\.\d times the", neighbours), done.stdout
-    assert apart == "[]"
-    promised, came = float(neighbours.split()[0][2:]), float(before) - float(after)
-    assert abs(promised - came) < max(promised, came) / 3
+    small, larger, largest, neighbours, apart = (line.split(" ", 1) for line in done.stdout.splitlines())
+    assert "workgroups read each byte" in small[1] and "larger tiles" in small[1], done.stdout
+    assert "workgroup i runs on XCD i % 8" in neighbours[1], done.stdout
+    assert re.search(r"MB, 8\.\d times the", neighbours[1]), done.stdout
+    assert larger[1] == largest[1] == apart[1] == "[]"  # neither larger ones nor smaller ones
+    for before, after in ((small, larger), (neighbours, apart)):
+        promised, came = float(before[1].split()[0][2:]), float(before[0]) - float(after[0])
+        assert abs(promised - came) < max(promised, came) / 3
 
 
 def test_a_script_of_triton_kernels(tmp_path: Path) -> None:
