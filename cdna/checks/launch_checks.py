@@ -23,6 +23,7 @@ def expect_claims() -> Callable[[int, int], None]:
     """Have tensors of the host told from those of the GPU. Returns what is to be told whose each storage is."""
     global _claimed
     engine().lib.cdna_watch_allocator(b"libc10.so", False)
+    engine().lib.cdna_host_apart(True)
     _claimed = True
     return engine().lib.cdna_claim_block
 

@@ -148,6 +148,10 @@ class Kernel:
         if checked is not None:
             checked.finish(self.readable, self.program.arch, self.program.place, self.program.where)
         message = launch.message.decode(errors="replace")
+        kind, _, what = message.partition(": ")
+        if launch.status == _FAULTED and kind == "bounds":  # what a launch is held to without checks, too
+            place, where = self.program.place(launch.fault_pc), (tuple(launch.fault_group), launch.fault_wave)
+            checks.note([Finding(kind, self.readable, self.program.arch, what, *place, *where)], True)
         if launch.status == _FAULTED:
             raise KernelFault(
                 f"{self.readable} on {self.program.arch}: {message}\n"

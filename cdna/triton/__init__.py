@@ -46,11 +46,14 @@ def device(
     says, else the arch's usual one.
     """
     from ..checks import use
+    from ..engine.library import engine
     from ..engine.settings import as_card, ordered
 
     with use(checks, raises), ordered(order_seed), as_card(arch, card):
         installation = install(arch)
+        apart = engine().lib.cdna_host_apart(False)  # in a process that has GPU tensors, too
         try:
             yield installation.driver.arch
         finally:
             installation.remove()
+            engine().lib.cdna_host_apart(apart)

@@ -1,5 +1,6 @@
 """Pointers that are not the card's: the host's stack, heap and static memory, and tensors that have been freed."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.hip_programs import run_built
 
 PROGRAM = """
 #include <hip/hip_runtime.h>
+#include <sys/mman.h>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -26,6 +28,8 @@ int main(int, char** words) {
   if (!strcmp(word, "heap")) x = new int[64];
   if (!strcmp(word, "vector")) x = many.data();
   if (!strcmp(word, "static")) x = fixed;
+  if (!strcmp(word, "mapping")) x = (int*)mmap(0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!strcmp(word, "unregistered")) x = (hipHostRegister(fixed, 256, 0), hipHostUnregister(fixed), fixed);
   if (!strcmp(word, "device") && hipMalloc(&x, 256)) return 3;
   if (!strcmp(word, "pinned") && hipHostMalloc(&x, 256)) return 3;
   if (!strcmp(word, "managed") && hipMallocManaged(&x, 256)) return 3;
@@ -51,21 +55,22 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("through", ["argument", "pointer in memory"])
-@pytest.mark.parametrize("where", ["local", "heap", "vector", "static"])
-def test_host_memory_is_not_the_cards(program: Path, where: str, through: str) -> None:
-    done = run_built(program, where, *(["x"] if through != "argument" else []), CDNA_CHECKS="all")
+@pytest.mark.parametrize("where", ["local", "heap", "vector", "static", "mapping", "unregistered"])
+@pytest.mark.parametrize("checks", ["all", "none"])
+def test_host_memory_is_not_the_cards(program: Path, where: str, through: str, checks: str) -> None:
+    done = run_built(program, where, *(["x"] if through != "argument" else []), CDNA_CHECKS=checks)
     assert done.returncode == 1 and "bounds: writes 4 bytes at 0x" in done.stderr, done.stderr
     assert "host.hip:" in done.stderr
-    if through == "argument":
+    if through == "argument" or checks == "none":
         assert "of the host's, which the card does not reach" in done.stderr
         assert ("the stack" in done.stderr) == (where == "local")
-        assert ("in host.hip of the host's" in done.stderr) == (where == "static")
+        assert ("in host.hip of the host's" in done.stderr) == (where in ("static", "unregistered"))
 
 
 @pytest.mark.parametrize("where", ["device", "pinned", "managed", "registered", "symbol"])
 def test_what_the_runtime_gave_is(program: Path, where: str) -> None:
-    for words in ((where,), (where, "x")):
-        done = run_built(program, *words, CDNA_CHECKS="all")
+    for words, checks in itertools.product(((where,), (where, "x")), ("all", "none")):
+        done = run_built(program, *words, CDNA_CHECKS=checks)
         assert done.returncode == 0 and not done.stderr, done.stderr
 
 

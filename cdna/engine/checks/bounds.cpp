@@ -1,9 +1,7 @@
 // Where an access may go: which range holds it, and what lies at an address that none holds.
 #include "bounds.h"
-#include "memory/watched_memory.h"
 #include "memory/device_heap.h"
-#include <errno.h>
-#include <unistd.h>
+#include "memory/host_memory.h"
 
 // Whether bytes from..to lie in a range. Compilers make 16-bit atomics of compare-and-swap on the dword around.
 bool contains(const Checks& c, const Range& r, const Access& x, u64 from, u64 to) {
@@ -59,37 +57,6 @@ Range* range_around(Checks& c, const Access& x, u64 from, u64 to, bool& known) {
     if (!r.freed && contains(c, r, x, from, to)) return &r;
   }
   return nullptr;
-}
-
-// Whether nobody but the host has memory there, no program of the card's either. what: how to call it.
-static bool is_host_memory(u64 address, char* what, u32 size) {
-  if (program_at(address)) return false;
-  if (Block block; block_at(address, block)) {
-    snprintf(what, size, "a CPU tensor of %llu bytes", (unsigned long long)block.bytes);
-    return block.whose == OF_HOST;
-  }
-  FILE* maps = fopen("/proc/self/maps", "r");
-  if (!maps) return false;
-  char line[512];
-  bool found = false, host = false;
-  while (!found && fgets(line, sizeof line, maps)) {
-    unsigned long long from, to;
-    char flags[8], name[200] = "";
-    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %199s", &from, &to, flags, name) < 3) continue;
-    found = address >= from && address < to;
-    host = found && flags[0] == 'r';  // shared with other processes or not: the card's own is in a range, or in a block
-    char own[200];                    // of a program that lies in a cache: its file says nothing
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length < 0 ? 0 : length] = 0;
-    const char* file = strcmp(name, "/dev/zero") ? strrchr(name, '/') : nullptr;  // which stands for no file
-    snprintf(what, size, "%s",
-             !strcmp(name, "[stack]") ? "the stack"
-             : !strcmp(name, own)     ? program_invocation_short_name
-             : file                   ? file + 1
-                                      : "memory");
-  }
-  fclose(maps);
-  return host;
 }
 
 // Memory that the kernel has got from malloc itself.

@@ -20,7 +20,7 @@ template <Space S, class T> static void cmpswap(Wave& w, const Inst& in) {
 // Buffer atomics return into their data register; a lane out of range returns 0.
 template <class T> static u64 buffer_lanes(Wave& w, const Inst& in, u32* data) {
   if (!w.exec()) return 0;
-  BufferAccess b = buffer_addresses(w, in, in.src + 1, sizeof(T), 1);
+  BufferAccess b = buffer_access(w, in, in.src + 1, sizeof(T), 1);
   if (w.stop == FAULTED) return 0;
   if (in.flags & GLC)
     for (u64 m = b.none; m; m &= m - 1) set_lane(data, __builtin_ctzll(m), (T)0);

@@ -5,7 +5,7 @@ template <Form F> static void load(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   if (!exec) return;
   u32* d = w.vreg(in.dst[0].reg);
-  BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  BufferAccess b = buffer_access(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   load_form<F>(d, loaded_from(w, in, form_bytes(F), b.whole), b.whole, b.none);
   prefetch_behind<F>(w.address, b.whole);
@@ -20,7 +20,7 @@ template <Form F> static void store(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   if (!exec) return;
   const u32* s = w.vreg(in.src[0].reg);
-  BufferAccess b = buffer_addresses(w, in, in.src + 1, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  BufferAccess b = buffer_access(w, in, in.src + 1, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   stores_to(w, in, form_bytes(F), b.whole);
   store_form<F>(s, w.address, b.whole);
@@ -36,7 +36,7 @@ template <Form F> static void store(Wave& w, const Inst& in) {
 template <Form F> static void load_lds(Wave& w, const Inst& in) {
   u64 exec = w.exec();
   if (!exec) return;
-  BufferAccess b = buffer_addresses(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
+  BufferAccess b = buffer_access(w, in, in.src, form_bytes(F) < 4 ? form_bytes(F) : 4, form_dwords(F));
   if (w.stop == FAULTED) return;
   u32 base = w.s[M0] + (u32)in.offset;
   load_to_lds<F>(w, loaded_from(w, in, form_bytes(F), b.whole), base, b.whole, b.none | b.partly);

@@ -65,3 +65,11 @@ static inline BufferAccess buffer_addresses(Wave& w, const Inst& in, const Opera
   out.none = exec & ~out.whole;
   return out;
 }
+
+// The same for a handler. What it may not access is a fault.
+static inline BufferAccess buffer_access(Wave& w, const Inst& in, const Operand* operands, u32 element_bytes,
+                                         u32 elements) {
+  const BufferAccess b = buffer_addresses(w, in, operands, element_bytes, elements);
+  if (w.stop != FAULTED) (void)reaches(w, b.whole | b.partly);
+  return b;
+}

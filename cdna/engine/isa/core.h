@@ -102,6 +102,7 @@ constexpr u32 FP16_OVFL = 1u << 23;     // of MODE: overflow gives the largest f
 constexpr u32 F32_DENORMALS = 1u << 4;  // of MODE: f32 operands keep theirs
 
 struct Card;
+struct Reach;
 struct Program;
 struct Launch;
 struct Workgroup {
@@ -148,6 +149,7 @@ struct alignas(64) Wave {
   u32 n_ends;         // of all of them
   u32 circles;        // how many turns it may still need to show that it goes round in a circle once more
   u32 gws_ticket;     // what it waits for at a global wave sync, see gws.cpp; 0: nothing
+  Reach* reach;       // null: any address is the card's, see reach.h
   u64 address[WAVE];  // host addresses of the last vector memory access: which lane a fault belongs to
 
   u64 exec() const {

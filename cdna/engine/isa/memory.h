@@ -1,6 +1,7 @@
 // Lane-wise memory access for global.cpp, buffer.cpp, lds.cpp and atomics.cpp: an instruction first computes the
 // host address of each lane (w.address), then moves data between those addresses and registers.
 #pragma once
+#include "reach.h"
 #include "xcd_l2.h"
 
 // What a lane reads or writes. _LO and _HI forms touch one half of the register; loads zero the other half, as cards whose
@@ -309,14 +310,15 @@ static inline bool addresses(Wave& w, const Inst& in, const Operand& vaddr, cons
   if (saddr.kind != NONE) {
     u64 base = scalar64(w, saddr) + offset;
     LANES a[i] = base + v[i];
-    return true;
+    return reaches(w, w.exec());
   }
   u64 top = 0;
   LANES {
     a[i] = (v[i] | (u64)v[WAVE + i] << 32) + offset;
     if (S == FLAT) top |= a[i];
   }
-  return S == GLOBAL || top >> 48 == 0 || flat_apertures(w, bytes, window);
+  if (S == FLAT && top >> 48 && !flat_apertures(w, bytes, window)) return false;
+  return reaches(w, w.exec() & ~window.lanes);
 }
 
 // Host addresses of `bytes` bytes at LDS offset v + offset, into a; returns the lanes that lie within the allocation.

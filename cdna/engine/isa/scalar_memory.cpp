@@ -7,7 +7,10 @@ static u32 register_offset(Wave& w, const Operand& o) { return o.kind == NONE ? 
 
 // unit: of a register's offset, in bytes; 64 in scratch.
 static u64 address_of(Wave& w, const Inst& in, int base, u32 unit = 1) {
-  return (w.s64(in.src[base].reg) + (u64)register_offset(w, in.src[base + 1]) * unit + (i64)in.offset) & ~3ull;
+  static thread_local u32 nowhere[16];  // for a wave that has no further instruction
+  const u64 address =
+      (w.s64(in.src[base].reg) + (u64)register_offset(w, in.src[base + 1]) * unit + (i64)in.offset) & ~3ull;
+  return reaches_one(w, address) ? address : (u64)nowhere;
 }
 
 // Dwords of a buffer (descriptor: base, stride, number of bytes) from an offset on that lie within it.
@@ -19,7 +22,9 @@ static Window window_of(Wave& w, const Inst& in, int descriptor, int dwords) {
   u32 r = in.src[descriptor].reg, records = w.s[r + 2];
   u32 offset = (register_offset(w, in.src[descriptor + 1]) + (u32)in.offset) & ~3u;
   int inside = offset >= records ? 0 : (int)((records - offset) / 4);
-  return {(w.s64(r) & 0xffffffffffffull) + offset, inside < dwords ? inside : dwords};
+  const u64 address = (w.s64(r) & 0xffffffffffffull) + offset;
+  if (inside > 0 && !reaches_one(w, address)) inside = 0;
+  return {address, inside < dwords ? inside : dwords};
 }
 
 template <int DWORDS> static void load(Wave& w, const Inst& in) {

@@ -112,7 +112,7 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void load(Wave&
   u32 data, number;
   if (!exec || !find_format(w, in, in.src[1], TYPED, data, number)) return;
   const DataFormat& f = FORMATS[data];
-  BufferAccess b = buffer_addresses(w, in, in.src, format_bytes(f), 1);
+  BufferAccess b = buffer_access(w, in, in.src, format_bytes(f), 1);
   if (w.stop == FAULTED) return;
   u32* d = w.vreg(in.dst[0].reg);
   u32 select = TYPED ? 4 | 5 << 3 | 6 << 6 | 7 << 9 : w.s[in.src[1].reg + 3] & 0xfff,
@@ -146,7 +146,7 @@ template <int N, bool TYPED, bool D16, bool HIGH = false> static void store(Wave
           f.components, number == FLOAT && f.bits[0] < 16 ? "a packed float" : "this");
     return;
   }
-  BufferAccess b = buffer_addresses(w, in, in.src + 1, format_bytes(f), 1);
+  BufferAccess b = buffer_access(w, in, in.src + 1, format_bytes(f), 1);
   if (w.stop == FAULTED) return;
   const u32* s = w.vreg(in.src[0].reg);
   for (u64 m = b.whole; m; m &= m - 1) {

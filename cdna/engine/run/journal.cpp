@@ -3,6 +3,7 @@
 #include "checks/check.h"
 #include "isa/host.h"
 #include "isa/lock.h"
+#include "memory/host_memory.h"
 #include "memory/list.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -158,6 +159,7 @@ const u8* cdna_journal_taken(u64* size) {
 
 void cdna_replay_begin() {
   replays = true;
+  (void)cdna_host_apart(false);  // of what there was, it has the addresses alone
   for (u64 page : opened) madvise((void*)(page << PAGE_SHIFT), PAGE, MADV_DONTNEED);
 }
 

@@ -1,9 +1,11 @@
 // Launches: hands workgroups to threads and gathers what these have done.
+#include "checks/host_reach.h"
 #include "checks/preempt.h"
 #include "isa/xcd_l2.h"
 #include "journal.h"
 #include "kernel_arguments.h"
 #include "launch.h"
+#include "memory/host_memory.h"
 #include "program/access.h"
 #include "thread.h"
 #include "watch.h"
@@ -64,6 +66,7 @@ struct Running {
   DispatchPacket packet;
   const u8* given;  // arguments
   LaunchClock* clock;
+  LaunchReach* reach;
   volatile u32 next_group, n_live;
   pthread_mutex_t fault_lock;
   LiveThread* live;
@@ -141,7 +144,8 @@ static void choose_code(Running& r) {
   }
 }
 
-static void begin_checks(Running& r) {
+// What it reaches of its own.
+static List<MemoryRange> own_memory(const Running& r) {
   List<MemoryRange> internal;
   for (u32 i = 0; i < r.k.n_arguments; i++) {
     if (r.k.arguments[i].kind == HOSTCALL_BUFFER && r.hostcall) hostcall_memory(r.hostcall, internal);
@@ -149,8 +153,20 @@ static void begin_checks(Running& r) {
       internal.push(memory_range((u64)&r.sync, sizeof r.sync, "the grid's barrier"));
   }
   internal.push(memory_range((u64)&r.packet, sizeof r.packet, "the dispatch packet"));
-  checks_begin(r.l->checks, r.p, r.k, *r.l, r.n, internal);
-  internal.release();
+  return internal;
+}
+
+static void begin_checks(Running& r) {
+  List<MemoryRange> own = own_memory(r);
+  Checks* checks = r.l->checks;
+  if (checks) checks_begin(checks, r.p, r.k, *r.l, r.n, own);
+  if (host_is_apart() && !(checks && checks->has(CHECK_BOUNDS))) {
+    const u32 kernarg_bytes = r.k.kernarg_bytes > r.l->kernarg_bytes ? r.k.kernarg_bytes : r.l->kernarg_bytes;
+    own.push(memory_range((u64)r.l->kernarg, kernarg_bytes + 64, "the kernel's arguments"));
+    r.reach = reach_begins(*r.p, *r.l, r.n, own);
+  }
+  for (u32 i = 0; i < r.n; i++) r.threads[i].reach = reach_of(r.reach, i);
+  own.release();
 }
 
 static void run_threads(Running& r) {
@@ -200,11 +216,12 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   choose_code(r);
   written_launch_begins(&k, l->groups, l->kernarg, k.kernarg_bytes);
   if (l->checks && !written_in_trial()) journal_memory(*l->checks);
-  if (l->checks) begin_checks(r);
+  begin_checks(r);
   run_threads(r);
   gather(r);
   watch_ends(r.watch);
   if (l->checks) checks_end(l->checks);
+  reach_ends(r.reach, *l);
   clock_end(r.clock);
   free((void*)l->kernarg);
   l->kernarg = r.given;

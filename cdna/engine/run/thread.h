@@ -2,6 +2,7 @@
 #pragma once
 #include "checks/live_launches.h"
 #include "hostcall.h"
+#include "isa/reach.h"
 #include "seeded_order.h"
 #include "time/device_clock.h"
 #include "time/observer.h"
@@ -29,6 +30,7 @@ struct Thread {
   Order order;
   Observer* observer;  // null: none
   XcdL2* l2;           // of the launch; null: none is followed
+  Reach* reach;        // null: nobody asks
   Hostcall* hostcall;  // null: the kernel makes none
   LiveThread* live;
   volatile u32* n_live;  // workgroups of all threads

@@ -28,6 +28,7 @@ static void start_wave(Thread& t, Workgroup& g, Wave& w, u32 id, u64 now) {
   w.executed = t.executed;
   w.fault = t.message;
   w.clock = now;
+  w.reach = t.reach;
   for (int i = 0; i < 108; i++) w.s[i] = UNWRITTEN;
   if (k.kernarg_sgpr != NO_SGPR) w.set_s64(k.kernarg_sgpr, (u64)l.kernarg);
   if (k.dispatch_sgpr != NO_SGPR) w.set_s64(k.dispatch_sgpr, (u64)t.packet);

@@ -265,6 +265,21 @@ bool found_fault() {
   return true;
 }
 
+void log_fault(const Program& p, const char* kernel, const Launch& l) {
+  Finding f;
+  memset((void*)&f, 0, sizeof f);
+  f.kind = CHECK_BOUNDS;
+  f.pc = l.fault_pc;
+  memcpy(f.group, l.fault_group, sizeof f.group);
+  f.wave = l.fault_wave;
+  f.lane = -1;
+  f.other_pc = ~0u;
+  f.count = 1;
+  snprintf(f.message, sizeof f.message, "%s", l.message + strlen("bounds: "));
+  cdna_log_finding(&p, kernel, &f);
+  found_any = true;
+}
+
 bool looks_for_races() {
   Guard guard;
   return wanted().kinds >> CHECK_RACE & 1;

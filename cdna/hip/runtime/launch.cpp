@@ -143,6 +143,7 @@ hipError_t run_kernel(const KernelCall& c, int device) {
   say("%s on %s: %s\n  at %s, workgroup (%u, %u, %u), wave %u%s%s", k->readable, p->arch, l.message,
       p->where[l.fault_pc], l.fault_group[0], l.fault_group[1], l.fault_group[2], l.fault_wave, about[0] ? "\n  " : "",
       about);
+  if (!strncmp(l.message, "bounds: ", 8)) log_fault(*p, k->readable, l);
   (void)found_fault();  // whose launch may have been left behind: its call has returned no error
   return device_lost = hipErrorLaunchFailure;
 }

@@ -1,5 +1,6 @@
 // Calls that break the runtime's rules. The error that they return is all that a card's runtime says, and programs that
 // do not look at it go on with what was there before: where bounds are checked, it is told.
+#include "memory/host_memory.h"
 #include "run/launch.h"
 #include "runtime.h"
 #include <dlfcn.h>
@@ -144,6 +145,7 @@ static void on_segv(int number, siginfo_t* info, void*) {
 }
 __attribute__((constructor)) static void watch_host() {
   if (!alone()) return;
+  (void)cdna_host_apart(true);
   cdna_set_opens(opens_result);
   struct sigaction action;
   memset((void*)&action, 0, sizeof action);

@@ -362,7 +362,9 @@ struct Checks* begin_checks(const KernelCall&, const KernelInfo&, int device);  
 bool looks_for_races();
 hipError_t check_moves(const Operation&, const WorkOrder&);    // of a copy or a fill
 bool end_checks(Checks*, const Program&, const char* kernel);  // prints what was found; true if anything was
-void release_operation(Operation&);                            // what the operation owns
+// Notes what has ended a launch where it went to the host's memory, with or without checks: the program fails by it.
+void log_fault(const Program&, const char* kernel, const Launch&);
+void release_operation(Operation&);  // what the operation owns
 Operation copy_of(const Operation&);
 ihipStream_t* resolve(hipStream_t);  // the stream of a handle, default streams included; null: none
 hipError_t capture_operation(ihipStream_t&, const Operation&);

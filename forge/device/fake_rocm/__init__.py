@@ -51,8 +51,8 @@ def apply(arch: str) -> None:
     collectives.apply()
     propagate.apply()
     children.tell()
-    if checks := os.environ.get("CDNA_CHECKS", ""):
-        tags.tell_checks()
+    tags.tell_checks()
+    checks = os.environ.get("CDNA_CHECKS", "")
     from cdna.memory import torch_memory
 
     if not checks:  # they count no lines, and watch the allocator themselves
