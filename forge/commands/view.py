@@ -259,7 +259,10 @@ class View:
         checks = f", {once} finding{'s' * (once > 1)} of the device's checks{times}" if found else ""
         self.print(f"{verdict}: {passed} of {len(run.cases)} cases, {seconds}{checks}", verdict_style(run))
         large = any(case.device_report.total("wave_instructions") > SMALL_INSTRUCTIONS for case in run.cases)
-        if large and self.plan.calls > 1 and getattr(self.plan.device, "checks", "report:none") != "report:none":
+        kinds = getattr(self.plan.device, "checks", "") or os.environ.get("CDNA_CHECKS", "none")
+        if self.plan.device.emulated and kinds.removeprefix("report:") == "none":
+            self.print("checks: none but for the host's memory; --checks all has all", "dim")
+        elif self.plan.device.emulated and large and self.plan.calls > 1:
             self.print(f"checks: first calls, all of small cases, one in {1 / CHECKED:g} of others; {UNSEEN}", "dim")
         if parts := list(dict.fromkeys(case.later_part.partition(":")[0] for case in run.cases if case.later_part)):
             self.print(f"judged of later calls: {', '.join(parts)}, drawn after each (docs/harness.md)", "dim")
