@@ -18,6 +18,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from forge.device import resolve
 from forge.device.hook import CALLS
@@ -59,6 +60,7 @@ class _Calls:
         self.device = resolve(arch, arch)
         self.device.hear_children()
         self.encode, self.running = encoder(), threading.Lock()
+        self.before = self.device.case_report().findings  # as it was imported: told with the first call
         self.tell(Ready(fingerprint=self.device.fingerprint()))
 
     def told(self, function: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
@@ -95,6 +97,7 @@ class _Calls:
                     torch.cuda.synchronize()
             work.entered_reference = self.entries() > entered
             report = with_torch(self.device.case_report(), work.estimates if self.count else [])
+            report, self.before = replace(report, findings=(*self.before, *report.findings)), ()
             self.tell(Called(phase=name, device_report=report, torch_work=work.told()))
 
     def entries(self) -> int:

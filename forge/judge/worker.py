@@ -18,6 +18,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from msgspec.structs import replace
+
 from forge.device.base import PRODUCTS
 from forge.device.roofline import with_torch
 from forge.judge import messages
@@ -296,9 +298,10 @@ class SubmissionWorker(Worker):
         """One call. What it printed, and what its kernels did, is told even if it fails."""
 
         def call() -> Fields:
+            self.before = ()
             if command.layout is not None:
                 self.load(command.layout, command.where)
-            self.device.case_report()  # drop what was launched before
+            self.before = self.device.case_report().findings  # as it was imported, say: no work of this call
             self.work = None
             self.device.set_checks(command.checks)
             self.device.count_work(command.count, command.sample)
@@ -357,6 +360,7 @@ class SubmissionWorker(Worker):
 
     def after_call(self) -> Fields:
         report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])
+        report = replace(report, findings=(*self.before, *report.findings))
         return {"device_report": report, "replaced": tuple(self.watch.replaced())}
 
     def load(self, layout: bytes, where: str) -> None:

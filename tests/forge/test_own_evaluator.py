@@ -433,3 +433,11 @@ def test_what_a_child_process_launches_is_looked_at(tmp_path: Path, way: str, ow
     problem = other(tmp_path) if own else write_problem(tmp_path / "problem")
     done, result = judge(tmp_path, SCALE.replace(*BEHIND) + CHILD.format(way), "test", problem=problem)
     assert statuses(result) == ["pass"] * 3 and findings(result) == [["bounds"]] * 3, done.stdout
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_launched_at_import_is_looked_at(tmp_path: Path, own: bool) -> None:
+    problem = other(tmp_path) if own else write_problem(tmp_path / "problem")
+    source = SCALE.replace(*BEHIND) + CHILD.replace("{}()", "pass") + "\nchild()\n"
+    done, result = judge(tmp_path, source, "test", problem=problem)
+    assert statuses(result) == ["pass"] * 3 and findings(result) == [["bounds"], [], []], done.stdout
