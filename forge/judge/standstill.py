@@ -23,6 +23,7 @@ WAITS_ANYWAY = "--timeout S waits S seconds whatever it does"
 STOPS = "a case stood still: each of the others may take as long"
 SAMPLES = 5  # of a rank's stack: one may be taken between two of torch's operations
 TICKS = os.sysconf("SC_CLK_TCK")
+BUILDS = str(Path(__file__).parents[1] / "device/fake_rocm/kept.py")  # where a rank waits for what is built for it
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
@@ -68,7 +69,8 @@ class Standstill:
         if waiting and all(self.seen[worker].asleep_s >= ASLEEP_S for worker in waiting):
             for worker in waiting:
                 self.seen[worker].asleep_s = 0.0
-            if asleep := [worker for worker in waiting if _in_its_own_code(worker)]:  # not behind a builder's lock
+            built_for = any(BUILDS in stack for worker in waiting for stack in worker.stacks())
+            if not built_for and (asleep := [worker for worker in waiting if _in_its_own_code(worker)]):
                 return f"no launch, no instruction, no output, asleep for {ASLEEP_S:g} s", asleep
         return None
 

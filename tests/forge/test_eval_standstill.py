@@ -2,11 +2,16 @@
 
 import json
 import re
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forge.device.fake_rocm import kept
+from forge.judge import standstill
+from forge.judge.processes import Tail
 from tests.support.evaltools import RANKS_REFERENCE, RANKS_TASK, REFERENCE, TASK, run_command, write_problem
 
 pytestmark = pytest.mark.long
@@ -125,6 +130,38 @@ def custom_kernel(x):
     first, *_ = judged(source, "--cases", "0", task=RANKS_TASK, reference=RANKS_REFERENCE)["cases"]
     assert first["status"] == "timeout" and first["rank"] == 1, first
     assert re.search(r"own processor time in .*\(submission.py:[56], in custom_kernel\); rank 0 in ", first["message"])
+
+
+class Waits:
+    """A rank whose only thread is in these files."""
+
+    def __init__(self, pid: int | None, folder: Path, *files: str) -> None:
+        self.pid, self.tail, self.folder, self.files = pid, Tail(), folder, list(files)
+        self.phase = "custom_kernel"
+
+    def stacks(self) -> list[list[str]]:
+        return [self.files]
+
+
+@pytest.mark.parametrize("place, ends", [(kept.__file__, False), ("torch/distributed/distributed_c10d.py", True)])
+def test_a_rank_behind_one_that_is_built_for_is_not_ended(
+    place: str, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asleep in the submission, at a lock of its own, until the builder has answered the other."""
+    monkeypatch.setattr(standstill, "ASLEEP_S", 0.2)
+    monkeypatch.setattr(standstill, "LOOK_S", 0.05)
+    submission, found = str(tmp_path / "submission.py"), []
+    with subprocess.Popen(["sleep", "60"]) as asleep:
+        looks = standstill.Standstill(lambda _: 0)
+        ranks: list[standstill.Rank] = [
+            Waits(asleep.pid, tmp_path, submission),
+            Waits(asleep.pid, tmp_path, place, submission),
+        ]
+        for _ in range(20):
+            time.sleep(0.06)
+            found.append(looks.found(ranks))
+        asleep.kill()
+    assert any(one is not None and one[1] == ranks[:1] for one in found) == ends
 
 
 # Whoever calls is in the eval.py itself, or in a process of its own; the reference may think for as long as it likes.
