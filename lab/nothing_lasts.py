@@ -44,7 +44,7 @@ HOSTILE = """
 import ctypes, glob, os, signal, subprocess, sys, time
 here = os.path.dirname(os.path.abspath(__file__))
 libc = ctypes.CDLL(None, use_errno=True)
-places = [here, here + "/..", here + "/../..", os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm", "/etc", "/run"]
+places = [os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm", "/etc", "/run"]
 places += ["/", "HOME", "HOME/own", "HOME/.cache", *glob.glob("HOME/.cache/*"), "ROOT", "ROOT/task.yml", sys.prefix]
 places += ["ROOT/reference", "ROOT/forge", "ROOT/cdna", os.path.dirname(os.__file__), os.path.dirname(torch.__file__)]
 def each():

@@ -114,7 +114,8 @@ class Confinement:
             self.place, self.alone = place, True
             namespaces.new_root(place, self.readable, [self.folder, *self.bounds.writable], self.devices)
 
-        self.attempt(step, "it sees this machine's other processes, shared memory and network: no namespaces")
+        shared = "it sees this machine's other processes, shared memory and network, and leaves there what it likes"
+        self.attempt(step, f"{shared}: no namespaces")
 
     def enter(self) -> None:
         if self.alone:
