@@ -441,3 +441,10 @@ def test_what_is_launched_at_import_is_looked_at(tmp_path: Path, own: bool) -> N
     source = SCALE.replace(*BEHIND) + CHILD.replace("{}()", "pass") + "\nchild()\n"
     done, result = judge(tmp_path, source, "test", problem=problem)
     assert statuses(result) == ["pass"] * 3 and findings(result) == [["bounds"], [], []], done.stdout
+
+
+def test_a_case_that_was_counted_before_is_made_anew(tmp_path: Path) -> None:
+    """A sample, without floors, of a larger case: its programs are told in the first call after it, as in each case."""
+    problem = write_problem(tmp_path / "problem", re.sub("floors:.*", "", TASK))
+    done, result = judge(tmp_path, KERNEL, "benchmark", "--strict", problem=problem)
+    assert done.returncode == 0 and [case["buts"] for case in result["cases"]] == [[]] * 3, done.stdout
