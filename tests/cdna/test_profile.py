@@ -86,8 +86,8 @@ def test_a_reader_that_has_had_enough() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        assert process.stderr.read() == ""
-    assert process.returncode == 0  # the program's
+        said = [line for line in process.stderr if "once per machine" not in line]  # what a first run builds
+    assert said == [] and process.returncode == 0  # the program's
 
 
 def place_of(words: str) -> str:
