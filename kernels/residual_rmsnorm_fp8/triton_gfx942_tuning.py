@@ -16,8 +16,8 @@ TUNING = {
     (  32, 16384): {"LANE": 32},  # 6.336 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (  64, 16384): {"LANE": 32},  # 6.458 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     ( 128, 16384): {"LANE": 32},  # 7.268 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    ( 256, 16384): {"LANE": 32},  # 10.48 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    ( 512, 16384): {"LANE": 32},  # 20.25 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    ( 256, 16384): {"LANE": 64},  # 10.18 us, before 10.65, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
+    ( 512, 16384): {"LANE": 64},  # 17.83 us, before 18.08, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
     (1024, 16384): {"LANE": 32},  # 32.33 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (2048, 16384): {"LANE": 32},  # 60.13 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (2048, 16384): {"LANE": 64},  # 55.15 us, before 55.96, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
 }

@@ -15,13 +15,13 @@ TUNING = {
     (   1, 16384): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.918 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (   8,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.969 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     (  32,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 4.13 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (  32, 16384): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 4.487 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    ( 128,  6656): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 4.857 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    ( 256,  6656): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 5.752 us, before 5.923, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (  32, 16384): {"LANE": 4, "PIECES":  64, "num_warps": 2},  # 3.426 us, before 3.491, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
+    ( 128,  6656): {"LANE": 2, "PIECES":  64, "num_warps": 1},  # 3.765 us, before 3.852, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
+    ( 256,  6656): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 4.774 us, before 4.869, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
     ( 256, 16384): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 8.617 us, before 9.612, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
     ( 512,  6656): {"LANE": 8, "PIECES":  64, "num_warps": 1},  # 7.651 us, before 8.189, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024,  6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 12.73 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (1024, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 25.06 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
-    (2048,  6656): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 20.46 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
+    (1024,  6656): {"LANE": 4, "PIECES": 256, "num_warps": 1},  # 10.73 us, before 10.86, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
+    (1024, 16384): {"LANE": 2, "PIECES": 128, "num_warps": 1},  # 21.26 us, before 21.61, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
+    (2048,  6656): {"LANE": 4, "PIECES":  64, "num_warps": 1},  # 17.85 us, before 18.07, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0
     (2048, 16384): {"LANE": 8, "PIECES": 512, "num_warps": 4},  # 45.09 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), triton 3.6.0
 }
