@@ -4,7 +4,6 @@ docs/tuning.md says how it works and what it needs of a variant.
 """
 
 import argparse
-import ast
 import dataclasses
 import hashlib
 import sys
@@ -41,12 +40,12 @@ from forge.judge.workspace import Workspace
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import ROOT, Problem, find_problem
 from forge.tune import files, messages
+from forge.tune.best import CLOCK_TEXTS, Best, best_of, by_key, cases_text, key_of, note_of, to_tune
 from forge.tune.search import Row, Search, leader
 from forge.tune.spaces import SpaceError
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError, lines_of
 
 CLOCKS = ("b2b", "harness", "modelled")
-CLOCK_TEXTS = {"b2b": "back to back", "harness": "on the harness's clock", "modelled": "modelled, not measured"}
 LIMIT_S = 120.0
 CONFIRMATIONS = 4
 
@@ -169,7 +168,7 @@ def _main(args: argparse.Namespace, root: Path) -> int:
         deadline = None if args.minutes is None else time.monotonic() + 60 * args.minutes
         digest = hashlib.sha256((root / path).read_bytes()).hexdigest()[:16]
         stopped = not tune_all(plan, table, digest, others, log, clock, deadline)
-    best = [row for row in (best_of(log, case, clock) for case in cases) if row is not None]
+    best = [row for alike in by_key(log, cases) if (row := best_of(log, alike, clock)) is not None]
     code = finish(best, log, clock, root, path, args.write)
     return EXIT_INTERRUPTED if stopped else code
 
@@ -247,15 +246,15 @@ def tune_all(
         pool = make_pool(plan, workspace.make_folder, fork_server, lambda *_: None, **kind)
         pool.error_patience_s = plan.limit_s / 6  # ranks compile at their own pace
         try:
-            for position, case in enumerate(plan.cases):
-                print(f"case {case.index}: {case_text(case.spec)}")
+            for position, (case, rows) in enumerate(to_tune(plan.cases, log, clock)):
+                print(f"case {case.index}: {case_text(case.spec)}" + (rows and ", rows of cases with its key" or ""))
                 end = None
                 if deadline is not None:
                     left_s = max(0.0, deadline - time.monotonic())
-                    end = time.monotonic() + left_s / (len(plan.cases) - position)
+                    end = time.monotonic() + left_s / max(1, len(plan.cases) - position)
                 tuner = CaseTuner(plan, pool, case, log, clock, end, table_digest)
                 try:
-                    tuner.tune(table, others)
+                    tuner.tune(table, others, rows)
                 except OutOfTime:
                     print("  out of time: call again to go on")
                 tuner.confirm()
@@ -284,7 +283,7 @@ class CaseTuner:
     best_us: float | None = None
     begun: bool = False
 
-    def tune(self, table: Table, others: list[Row]) -> None:
+    def tune(self, table: Table, others: list[Row], alone: list[Row]) -> None:
         start = self.trial(None)
         if start.key is None:
             why = "custom_kernel did not look into TUNING" if start.status == "pass" else _outcome(start, self.clock)
@@ -292,7 +291,11 @@ class CaseTuner:
             return
         self.key = start.key
         self.best_us = start.us(self.clock)
-        row = table.rows.get(_key(self.key))
+        for one in alone:
+            self.time_of(one)
+        if alone:
+            return
+        row = table.rows.get(key_of(self.key))
         # Outside the table "as it is" need not be DEFAULT: a variant may fit that to the shape.
         search = Search(table.space, row or start.as_it_is or table.default, others)
         if row is not None:
@@ -352,7 +355,7 @@ class CaseTuner:
             return Trial(spec, row, problem.status.value, problem.text(), self.key)
         key, asked = self.key, ran[0].answer.asked
         if row is None:
-            key = asked[-1] if asked and _key(asked[-1]) is not None else None
+            key = asked[-1] if asked and key_of(asked[-1]) is not None else None
         elif any(key not in one.answer.asked for one in ran):
             raise TuningError(
                 f"case {self.case.index}: custom_kernel did not look up {key} again in the submission's TUNING, so no"
@@ -399,14 +402,6 @@ class CaseTuner:
             self.pool.stop()
 
 
-def _key(text: str | None) -> Any:
-    """A key from its spelling; None if it is no literal."""
-    try:
-        return None if text is None else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
-
-
 def _row_text(row: Row | None) -> str:
     return "as it is" if row is None else " ".join(f"{column}={value}" for column, value in row.items())
 
@@ -423,31 +418,6 @@ def _outcome(trial: Trial, clock: str) -> str:
 # ---------------------------------------------------------------- what came of it
 
 
-@dataclasses.dataclass(frozen=True)
-class Best:
-    case: str
-    key: Any
-    row: Row | None  # None: nothing is better than the submission as it is
-    us: float
-    before_us: float | None  # as it was
-    tried: int
-    failed: dict[str, int]  # status -> rows
-
-
-def best_of(log: TrialsLog, case: str, clock: str) -> Best | None:
-    trials = [trial for trial in log.trials.values() if trial.case == case]
-    before = next((trial for trial in trials if trial.row is None), None)
-    timed = [(us, trial) for trial in trials if (us := trial.us(clock)) is not None]
-    if before is None or before.key is None or not timed:
-        return None
-    us, best = leader(timed)
-    failed: dict[str, int] = {}
-    for trial in trials:
-        if trial.status != "pass":
-            failed[trial.status] = failed.get(trial.status, 0) + 1
-    return Best(case, _key(before.key), best.row, us, before.us(clock), len(trials), failed)
-
-
 def finish(best: list[Best], log: TrialsLog, clock: str, root: Path, path: str, write: bool) -> int:
     if not best:
         print("no row passed")
@@ -458,7 +428,7 @@ def finish(best: list[Best], log: TrialsLog, clock: str, root: Path, path: str, 
         failed = "".join(f", {count} {status}" for status, count in sorted(found.failed.items()))
         was = f" (before {number(found.before_us, 5)})" if found.before_us is not None else ""
         told = "as it is" if found.row is None else _row_text(found.row)
-        print(f"{case_text(found.case)}: {number(found.us, 5)} us{was}; {found.tried} rows tried{failed}; {told}")
+        print(f"{cases_text(found.cases)}: {number(found.us, 5)} us{was}; {found.tried} rows tried{failed}; {told}")
         if found.row is not None and found.row.keys() != columns:
             print(f"  not for {path}: its rows have the columns {', '.join(columns)}")
         elif found.row is not None:
@@ -473,13 +443,3 @@ def finish(best: list[Best], log: TrialsLog, clock: str, root: Path, path: str, 
         print(f"rows for {path} (--write writes them):")
         print("\n".join(line for line in changed.splitlines() if line not in before))
     return EXIT_PASS
-
-
-def note_of(best: Best, setting: Setting, clock: str) -> str:
-    was = f", before {number(best.before_us, 4)}" if best.before_us is not None else ""
-    ranks = f"{_ranks(best.case)} ranks, " if _ranks(best.case) else ""
-    return f"{number(best.us, 4)} us{was}, {CLOCK_TEXTS[clock]}: {ranks}{setting.device}, {setting.versions}"
-
-
-def _ranks(spec: str) -> str:
-    return next((part.partition(":")[2].strip() for part in spec.split(";") if "world_size" in part), "")

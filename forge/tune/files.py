@@ -5,7 +5,6 @@ trials_log.py, so the same command goes on where it stopped, and two of them sha
 """
 
 import argparse
-import ast
 import hashlib
 import math
 import os
@@ -25,12 +24,11 @@ from forge.judge.plan import STAND_IN_ARCH, EvalPlan, cases_to_run, choose_harne
 from forge.task.cases import CaseSpec, case_text
 from forge.task.problem import Problem, ProblemError, find_problem, own_entries
 from forge.task.score import geometric_mean
+from forge.tune.best import CLOCK_TEXTS, best_of, by_key, cases_text, note_of, to_tune
 from forge.tune.search import WORTH, Row, Search, beats, leader
 from forge.tune.spaces import FileSpace, space_of
 from forge.tune.trial import Job, Outcome, lost, run
 from forge.tune.trials_log import Setting, Trial, TrialsLog
-
-CLOCK_TEXTS = {"modelled": "modelled, not measured", "b2b": "back to back", "harness": "on the harness's clock"}
 
 
 def names_a_file(words: argparse.Namespace) -> bool:
@@ -123,6 +121,9 @@ class FileTuner:
                     return
                 for row in rows:
                     search.tell(row, self.us_of(row, cases))
+        for case, alone in to_tune(self.plan.cases, self.log, self.clock):
+            if alone and self.space.by_case:
+                self.try_rows(alone, [case])
 
     def us_of(self, row: Row | None, cases: Sequence[CaseSpec]) -> float | None:
         """The geometric mean over the cases; None unless the row passes all."""
@@ -219,22 +220,17 @@ class FileTuner:
 
     def _best_by_case(self) -> list[NewRow]:
         found = []
-        for case in self.plan.cases:
-            as_it_is = self.known(case.spec, None)
-            before = as_it_is.us(self.clock) if as_it_is else None
-            trials = [trial for trial in self.log.trials.values() if trial.case == case.spec and trial.row is not None]
-            timed = [(us, trial) for trial in trials if (us := trial.us(self.clock)) is not None]
-            us, best = leader(timed or [(math.inf, None)])
-            was = f" (before {number(before, 5)})" if before else ""
-            key = next((trial.key for trial in [as_it_is, best] if trial and trial.key), None)
-            if best is None or best.row is None or not beats(us, before):
-                print(f"{case_text(case.spec)}: {number(before, 5) or 'no'} us; as it is")
-            elif key is None:
-                print(f"{case_text(case.spec)}: custom_kernel did not look into TUNING, so no row takes effect")
+        for alike in by_key(self.log, [case.spec for case in self.plan.cases]):
+            best = best_of(self.log, alike, self.clock)
+            told = cases_text(alike)
+            if best is None:
+                print(f"{told}: custom_kernel did not look into TUNING, or no row passed")
+            elif best.row is None or not beats(best.us, best.before_us):
+                print(f"{told}: {number(best.before_us, 5) or 'no'} us; as it is")
             else:
-                print(f"{case_text(case.spec)}: {number(us, 5)} us{was}; {row_text(best.row)}")
-                note = f"{number(us, 4)} us{was.replace(' (', ', ').rstrip(')')}, {CLOCK_TEXTS[self.clock]}"
-                found.append(NewRow(ast.literal_eval(key), best.row, f"{note}: {self.log.setting.device}"))
+                was = f" (before {number(best.before_us, 5)})" if best.before_us else ""
+                print(f"{told}: {number(best.us, 5)} us{was}; {row_text(best.row)}")
+                found.append(NewRow(best.key, best.row, note_of(best, self.log.setting, self.clock)))
         return found
 
     def _with_table(self, path: Path, rows: list[NewRow]) -> str | None:

@@ -28,7 +28,8 @@ from forge.generate.tuning import NewRow, Table, read_table, table_path, with_ro
 from forge.judge import compilers
 from forge.judge.plan import BAD_INPUT, EvalPlan, choose_harness
 from forge.task.problem import ROOT, Case, Problem, find_problem, own_entries
-from forge.tune.command import Best, TuningError, best_of, digest_of_sources, latest_setting, note_of
+from forge.tune.best import Best, best_of, by_key, note_of
+from forge.tune.command import TuningError, digest_of_sources, latest_setting
 from forge.tune.search import Row, beats
 from forge.tune.trial import Outcome, lost
 from forge.tune.trials_log import Setting, Trial, TrialsLog, TrialsLogError
@@ -233,8 +234,9 @@ def new_rows(table: TuningTable, log: TrialsLog) -> list[NewRow]:
     """The rows that were decided: faster ones, such as took the place of one that spills or does not work, and those
     in force that nothing beside them beat, which get a comment that says so."""
     rows: dict[Any, NewRow] = {}
-    for spec in map(spec_of, (*table.problem.benchmarks, *table.problem.tests)):
-        best: Best | None = best_of(log, spec, CLOCK)
+    cases = dict.fromkeys(map(spec_of, (*table.problem.benchmarks, *table.problem.tests)))
+    for alike in by_key(log, list(cases)):
+        best: Best | None = best_of(log, alike, CLOCK)
         if best is None or best.key in rows or best.key not in table.table.rows or best.tried < ENOUGH:
             continue
         if best.row is None:

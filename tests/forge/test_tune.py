@@ -17,7 +17,7 @@ from forge.device.emulated import EmulatedDevice
 from forge.generate.pysource import GenerationError
 from forge.generate.tuning import NewRow, read_table, with_rows
 from forge.task.watched_table import WatchedTable
-from forge.tune.command import best_of
+from forge.tune.best import best_of, by_key
 from forge.tune.command import main as tune_main
 from forge.tune.search import Search
 from forge.tune.trials_log import Setting, Trial, TrialsLog, lines_of
@@ -193,11 +193,24 @@ def test_a_hair_takes_no_row_and_the_table_gets_what_the_search_ended_at(tmp_pat
     for block, us in times.items():
         row = None if block is None else {"BLOCK": block}
         log.end(Trial("n: 1", row, "pass", key="[1]", modelled_us=us))
-    best = best_of(log, "n: 1", "modelled")
+    best = best_of(log, ["n: 1"], "modelled")
     assert best is not None and best.row == {"BLOCK": 64} and best.us == 2.620
     log.end(Trial("n: 1", None, "pass", key="[1]", modelled_us=2.63))
-    best = best_of(log, "n: 1", "modelled")
+    best = best_of(log, ["n: 1"], "modelled")
     assert best is not None and best.row is None
+
+
+def test_cases_with_one_key_get_the_row_that_serves_them_together(tmp_path: Path) -> None:
+    log = TrialsLog(tmp_path / "log.jsonl", Setting("p", "v", "s", "emulated", "gfx942", "1"))
+    for case, *times in (("n: 1", 4.0, 1.0, 2.0), ("n: 2", 4.0, 9.0, 2.0), ("n: 3", 5.0, 1.0, 2.0)):
+        for block, us in zip((None, 64, 32), times):
+            row = None if block is None else {"BLOCK": block}
+            log.end(Trial(case, row, "pass", key="[1]" if case < "n: 3" else "[2]", modelled_us=us))
+    log.end(Trial("n: 1", {"BLOCK": 16}, "pass", key="[1]", modelled_us=0.1))  # nobody knows of it in the other case
+    shared, alone = by_key(log, ["n: 1", "n: 2", "n: 3"])
+    best = best_of(log, shared, "modelled")
+    assert best is not None and (best.row, best.us, best.before_us) == ({"BLOCK": 32}, 2.0, 4.0)
+    assert (best := best_of(log, alone, "modelled")) is not None and best.row == {"BLOCK": 64}
 
 
 def wait_for(path: Path, text: str, count: int) -> None:
