@@ -15,7 +15,7 @@ SPACE = {"BLOCKS": [1, 2], "WAVES": [1, 2, 4, 8], "SPLIT_K": [1, 2, 4, 8, 16]}
 TUNING = {
     # m   n      k
     (16,  2304, 16384): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},  # 12.2 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
-    (16, 13312, 16384): {"BLOCKS": 1, "WAVES": 1, "SPLIT_K": 1},  # 55.96 us, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
+    (16, 13312, 16384): {"BLOCKS": 2, "WAVES": 4, "SPLIT_K": 2},  # 52.86 us, before 58.88, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), torch 2.11.0, triton 3.6.0, ziglang 0.17.0, clang 22.1.8
     (16, 16384,  6656): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},  # 29.5 us, before 31.16, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     (32,  2304, 16384): {"BLOCKS": 1, "WAVES": 2, "SPLIT_K": 2},  # 14.1 us, before 14.62, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
     (32, 13312, 16384): {"BLOCKS": 1, "WAVES": 4, "SPLIT_K": 1},  # 55.24 us, before 72.62, modelled, not measured: emulated gfx942 (AMD Instinct MI300X), ziglang 0.17.0, clang 22.1.8
