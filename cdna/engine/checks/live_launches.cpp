@@ -188,9 +188,6 @@ extern "C" u32 cdna_cancel() {
 static struct sigaction previous[65];
 static volatile u32 ends_at_interrupt;
 
-// Python's handler of SIGINT only makes a note: what it interrupts would go on to its end.
-extern "C" void cdna_end_at_interrupt(u32 ends) { ends_at_interrupt = ends; }
-
 static void on_request(int number, siginfo_t* info, void* context) {
   static char text[8192];
   u32 used = cdna_waits(text, sizeof text - 1);
@@ -216,15 +213,26 @@ static void on_request(int number, siginfo_t* info, void* context) {
 }
 
 // A signal that the process ignores stays ignored; a handler that comes later takes ours away.
+static void take_signal(int number) {
+  struct sigaction ours;
+  sigaction(number, nullptr, &previous[number]);
+  if (!(previous[number].sa_flags & SA_SIGINFO) && previous[number].sa_handler == SIG_IGN) return;
+  memset(&ours, 0, sizeof ours);
+  ours.sa_sigaction = on_request;
+  ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigaction(number, &ours, nullptr);
+}
+
 void waits_at_signals() {
   static const int NUMBERS[] = {SIGABRT, SIGTERM, SIGINT};
-  for (int number : NUMBERS) {
-    struct sigaction ours;
-    sigaction(number, nullptr, &previous[number]);
-    if (!(previous[number].sa_flags & SA_SIGINFO) && previous[number].sa_handler == SIG_IGN) continue;
-    memset(&ours, 0, sizeof ours);
-    ours.sa_sigaction = on_request;
-    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    sigaction(number, &ours, nullptr);
-  }
+  for (int number : NUMBERS) take_signal(number);
+}
+
+// Python's handler of SIGINT only makes a note: what it interrupts would go on to its end. asyncio and others set the
+// same handler anew, which is seen here, before each launch; another one may call ours, and is left alone.
+extern "C" void cdna_end_at_interrupt(u32 ends) {
+  struct sigaction now;
+  ends_at_interrupt = ends;
+  sigaction(SIGINT, nullptr, &now);
+  if (ends && now.sa_handler == previous[SIGINT].sa_handler) take_signal(SIGINT);
 }
