@@ -90,6 +90,7 @@ class Confinement:
         self.root, self.folder, self.bounds, self.is_rank = root, folder, bounds, is_rank
         self.missing: list[str] = []
         self.alone = False  # in namespaces of its own
+        self.builds = False  # and has no submission in it
         self.signals_stay = False  # none of what it starts reaches a process outside
         self.readable = places_to_read(root, bounds)
         self.devices = [*DEVICES, *(path for name in GPU_DEVICES if bounds.gpu for path in glob.glob(name))]
@@ -162,13 +163,15 @@ class Confinement:
     def bound_calls(self) -> None:
         families = [*seccomp.FAMILIES, *seccomp.INTERNET * (self.is_rank or self.alone)]
         refused = [*seccomp.REFUSED.values(), *([] if self.alone else seccomp.LASTING.values())]
-        ignored = [] if self.alone else seccomp.MARKS.values()  # else its file system is read-only where it should be
+        # Where it is alone its file system is read-only where it should be; a builder holds no submission.
+        ignored = [] if self.alone or self.builds else seccomp.MARKS.values()
         seccomp.install(seccomp.filter_of(refused, families, ignored))
 
 
-def confine(root: str, folder: str, bounds: Bounds, is_rank: bool) -> list[str]:
+def confine(root: str, folder: str, bounds: Bounds, is_rank: bool, builds: bool = False) -> list[str]:
     """This process, as it is, without namespaces. Returns what is missing."""
     confinement = Confinement(root, folder, bounds, is_rank)
+    confinement.builds = builds
     set_limits()
     bound_capabilities()
     confinement.confine()

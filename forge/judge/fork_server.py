@@ -268,7 +268,7 @@ def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: l
             own = os.environ["TMPDIR"] = os.path.join(run, OURS)
             shown = [order.folder, *bounds.writable]
             its_bounds = dataclasses.replace(bounds, writable=[bounds.kept], readable=shown)
-            confine(root, own, its_bounds, is_rank=False)
+            confine(root, own, its_bounds, is_rank=False, builds=True)
             calling = confined_calls(root, bounds)
             resolve(order.device, order.arch).build_for(line.detach(), run, calling)
         finally:

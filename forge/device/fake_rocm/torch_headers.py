@@ -123,7 +123,8 @@ def light_overlay() -> Path:
 def _written(files: dict[str, str]) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     folder = cache_dir() / "torch" / f"headers-{digest}"
-    if not folder.is_dir():
+    # Another process may be at it, and a confined one writes to its own alone.
+    if not all((folder / name).is_file() for name in files):
         folder = own_cache_dir() / "torch" / folder.name
     for name, text in files.items():
         keep_written(folder / name, text)
