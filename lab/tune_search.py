@@ -184,7 +184,7 @@ def main(argv: Sequence[str]) -> int:
     if options.write:
         document = {
             "title": "Searches of a space that was tried whole",
-            "kind": "measured and modelled",
+            "kind": "modelled",
             "machine": "an MI300X, by Snektron: his published times; an emulated card for the others",
             "versions": {"times": "Snektron/gpumode-amd-fp8-mm 047abe1"},
             "command": f"python lab/tune_search.py --snektron CHECKOUT --logs LOG... --starts {options.starts} --write",
