@@ -7,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 44_450,
-    "docs": 4_824,
-    "forge": 28_288,
+    "cdna": 45_053,
+    "docs": 4_843,
+    "forge": 28_588,
     "kernels": 14_487,
     "reference": 2_962,
-    "tests": 43_239,
+    "tests": 43_285,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
