@@ -29,6 +29,7 @@ from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
 from forge.judge.memory import make_memory
 from forge.judge.messages import REFEREE_EVENTS, REPLAY_EVENTS, Setup
 from forge.judge.plan import LARGE_FLOPS, LARGE_INSTRUCTIONS, LARGE_TORCH_FLOPS, EvalPlan, sample_of
+from forge.judge.process_tree import is_hidden
 from forge.judge.rank_order import RankOrder
 from forge.judge.results import CaseResult, Run, Status
 from forge.judge.standstill import STOPS
@@ -139,7 +140,8 @@ class Judge:
     def __exit__(self, *exc: object) -> None:
         try:
             stop_at_once(self.pool, self.referees, self.replays)
-            if not self.fork_server.ahead:
+            pid = self.fork_server.pid()
+            if not self.fork_server.ahead or pid is not None and is_hidden(pid):  # nor are those below it seen to end
                 self.fork_server.close()
             for descriptor in self.memory:
                 os.close(descriptor)

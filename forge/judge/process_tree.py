@@ -6,6 +6,7 @@ import select
 import signal
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, try_prctl
 
@@ -64,6 +65,27 @@ def kill_below(of: int, spared: Iterable[int] = (), kept: Iterable[int] = (), pa
         if (left_s := started + patience_s - time.monotonic()) <= 0:
             break
         wait_for_ends(left, min(left_s, LOOK_AGAIN_S))
+
+
+def is_hidden(pid: int) -> bool:
+    """Whether /proc does not show it, as with hidepid: an ordinary user's that may not be traced."""
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def end_hidden_children(kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
+    """Kills those of our children that `descendants` does not see, and what we adopt by that, and waits for the end."""
+    kept, started = set(kept), time.monotonic()
+    while time.monotonic() < started + patience_s:
+        with contextlib.suppress(OSError):  # a kernel that lists nobody's children
+            lists = [Path(f"/proc/self/task/{thread}/children").read_text() for thread in os.listdir("/proc/self/task")]
+            left = [pid for pid in map(int, " ".join(lists).split()) if pid not in kept and is_hidden(pid)]
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+            if left:
+                continue
+        return
 
 
 def wait_for_ends(pids: Iterable[int], most_s: float) -> None:

@@ -27,7 +27,17 @@ from forge.judge.verdict import CaseRun, Ended
 from forge.judge.worker_pool import RankAnswer, WorkerPool
 from forge.task.cases import CaseSpec
 from tests.support import prepared
-from tests.support.evaltools import EVAL, RIGHT, TASK, judge, names_itself, processes_named, statuses, write_problem
+from tests.support.evaltools import (
+    EVAL,
+    RIGHT,
+    ROOT,
+    TASK,
+    judge,
+    names_itself,
+    processes_named,
+    statuses,
+    write_problem,
+)
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -267,6 +277,38 @@ def test_who_kills_the_judges_process_from_outside_is_not_the_submission(tmp_pat
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+ORPHANS = """
+import os, time
+from forge.judge import process_tree
+process_tree.is_hidden = lambda pid: True
+process_tree.adopt_orphans()
+read, write = os.pipe()
+def begin(depth):
+    if (pid := os.fork()) == 0:
+        os.setsid()
+        if depth: begin(depth - 1)
+        os.write(write, b"1")
+        while depth != 1: time.sleep(1)  # the middle one ends, and leaves us its child
+        os._exit(0)
+    return pid
+kept, other = begin(0), begin(2)
+for _ in range(4): os.read(read, 1)
+process_tree.end_hidden_children([kept])
+os.kill(kept, 9)
+os.waitpid(kept, 0)
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("all have ended")
+"""
+
+
+def test_what_proc_hides_does_not_survive_either() -> None:
+    """As with hidepid, which an ordinary user meets."""
+    done = subprocess.run([sys.executable, "-c", ORPHANS], cwd=ROOT, capture_output=True, text=True, timeout=ENDS_S)
+    assert done.stdout == "all have ended\n", done.stderr
 
 
 def test_no_process_survives(tmp_path: Path) -> None:
