@@ -32,7 +32,7 @@ from msgspec import Struct
 from forge.judge.confinement import NEW_ROOT, OURS, Bounds, Confinement, confine, confined_calls
 from forge.judge.frozen import WITHIN_TORCH, import_ahead
 from forge.judge.libc import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, try_prctl
-from forge.judge.process_tree import end_hidden_children, kill_below, look_from_here, machines_pid
+from forge.judge.process_tree import children, end_children, kill_below, look_from_here, machines_pid
 from forge.task.problem import ROOT
 
 ORDER_BYTES, MOST_DESCRIPTORS = 1 << 16, 250
@@ -147,12 +147,13 @@ class ForkServer:
     def close(self) -> None:
         """Ends it, and its workers with it; and what a submission left, which is ours then."""
         if self.process is not None:
+            before = children()
             self.process.kill()
             self.process.wait()
             self._line.close()
             self.process = None
             self.alive.discard(self)
-            end_hidden_children([pid for one in self.alive if (pid := one.pid()) is not None])
+            end_children(before)
 
 
 class ForkServers:

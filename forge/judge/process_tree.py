@@ -72,20 +72,23 @@ def is_hidden(pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-def end_hidden_children(kept: Iterable[int] = (), patience_s: float = 5.0) -> None:
-    """Kills those of our children that `descendants` does not see, and what we adopt by that, and waits for the end."""
+def children() -> set[int]:
+    """Ours, those too that /proc hides from us; none where a kernel lists nobody's."""
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            found |= set(map(int, Path(f"/proc/self/task/{thread}/children").read_text().split()))
+    return found
+
+
+def end_children(kept: Iterable[int], patience_s: float = 5.0) -> None:
+    """Kills our children but those kept, and what we adopt by that, and waits for the end."""
     kept, started = set(kept), time.monotonic()
-    while time.monotonic() < started + patience_s:
-        with contextlib.suppress(OSError):  # a kernel that lists nobody's children
-            lists = [Path(f"/proc/self/task/{thread}/children").read_text() for thread in os.listdir("/proc/self/task")]
-            left = [pid for pid in map(int, " ".join(lists).split()) if pid not in kept and is_hidden(pid)]
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-            if left:
-                continue
-        return
+    while (left := children() - kept) and time.monotonic() < started + patience_s:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def wait_for_ends(pids: Iterable[int], most_s: float) -> None:
