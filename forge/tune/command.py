@@ -291,9 +291,9 @@ class CaseTuner:
             return
         self.key = start.key
         self.best_us = start.us(self.clock)
-        for one in alone:
-            self.time_of(one)
         if alone:
+            for one in alone:
+                self.time_of(one)
             return
         row = table.rows.get(key_of(self.key))
         # Outside the table "as it is" need not be DEFAULT: a variant may fit that to the shape.

@@ -122,8 +122,9 @@ class FileTuner:
                 for row in rows:
                     search.tell(row, self.us_of(row, cases))
         for case, alone in to_tune(self.plan.cases, self.log, self.clock):
-            if alone and self.space.by_case:
-                self.try_rows(alone, [case])
+            if alone and self.space.by_case and not self.try_rows(alone, [case]):
+                print("  out of time: call again to go on")
+                return
 
     def us_of(self, row: Row | None, cases: Sequence[CaseSpec]) -> float | None:
         """The geometric mean over the cases; None unless the row passes all."""
@@ -224,7 +225,9 @@ class FileTuner:
             best = best_of(self.log, alike, self.clock)
             told = cases_text(alike)
             if best is None:
-                print(f"{told}: custom_kernel did not look into TUNING, or no row passed")
+                looked = any(trial.key for trial in self.log.trials.values() if trial.case in alike)
+                why = "no us; as it is" if looked else "custom_kernel did not look into TUNING, so no row takes effect"
+                print(f"{told}: {why}")
             elif best.row is None or not beats(best.us, best.before_us):
                 print(f"{told}: {number(best.before_us, 5) or 'no'} us; as it is")
             else:

@@ -43,8 +43,7 @@ class Search:
     """Which row of a space to try next, by the times that it is told; the same for the same times.
 
     First `start` and `others`, as whole rows; then some by lot; then, until PATIENCE of them bring nothing, the row
-    that is hoped to be fastest. How near two rows are is a product over their columns, so columns move together, and
-    a row that fails counts as slow, as do its neighbours.
+    that is hoped to be fastest. How near two rows are is a product over their columns, so columns move together.
     """
 
     def __init__(self, space: dict[str, list[Any]], start: Row, others: Iterable[Row] = ()) -> None:
@@ -54,12 +53,14 @@ class Search:
         self.since_gain = 0.0
         self.told: dict[Place, float | None] = {}
         self.asked: dict[Place, None] = {}
-        sizes = [len(choices) for choices in space.values()]
+        self.tried: list[Row] = []
+        self.sizes = [len(choices) for choices in space.values()]
+        self.is_sampled = math.prod(self.sizes) > MOST_ROWS
         draw = random.Random(0)
-        if math.prod(sizes) <= MOST_ROWS:
-            self.rows = list(itertools.product(*map(range, sizes)))
+        if self.is_sampled:
+            self.rows = [tuple(map(draw.randrange, self.sizes)) for _ in range(MOST_ROWS)]
         else:
-            self.rows = [tuple(draw.randrange(size) for size in sizes) for _ in range(MOST_ROWS)]
+            self.rows = list(itertools.product(*map(range, self.sizes)))
         by_lot = [self._row(place) for place in draw.sample(self.rows, min(DRAWN, 1 + len(self.rows) // 16))]
         self.waiting = [start, *others, *by_lot]
 
@@ -67,6 +68,7 @@ class Search:
         """So many rows to try, fewer where the search ends; none once it has ended."""
         found: list[Row] = []
         while len(found) < count and (row := self._next()) is not None:
+            self.tried.append(row)
             self.asked[self._place(row)] = None
             found.append(row)
         return found
@@ -74,6 +76,7 @@ class Search:
     def tell(self, row: Row, us: float | None) -> None:
         """The time of a row; None where it does not work."""
         place = self._place(row)
+        self.tried.append(row)
         self.asked[place] = None
         self.told[place] = us
         self.since_gain += FAILED if us is None else 1
@@ -83,12 +86,13 @@ class Search:
     def _next(self) -> Row | None:
         while self.waiting:
             row = self.waiting.pop(0)
-            if self._place(row) not in self.asked:
+            if row not in self.tried:  # whole: it may differ where the space has no column
                 return row
         whole = len(self.space) == 1 or len(self.rows) <= WHOLE
         if self.since_gain >= PATIENCE and not whole:
             return None
-        left = [place for place in dict.fromkeys([*self.rows, *self._around_best()]) if place not in self.asked]
+        rows = dict.fromkeys([*self.rows, *self._around_best()] if self.is_sampled else self.rows)
+        left = [place for place in rows if place not in self.asked]
         return self._row(left[int(np.argmin(self._hopes(left)))]) if left else None
 
     def _hopes(self, left: list[Place]) -> np.ndarray:
@@ -110,13 +114,10 @@ class Search:
         return near @ solved[:, 0] - DOUBT * doubt
 
     def _around_best(self) -> list[Place]:
-        """Of a space too large to look at whole: what differs from the best row in one column or two."""
-        sizes = [len(choices) for choices in self.space.values()]
-        if math.prod(sizes) <= MOST_ROWS:
-            return []
+        """What differs from the best row in one column or two."""
         best, found = self._place(self.best), []
-        for a, b in itertools.combinations(range(len(sizes)), 2):
-            for moved in itertools.product(range(sizes[a]), range(sizes[b])):
+        for a, b in itertools.combinations(range(len(self.sizes)), 2):
+            for moved in itertools.product(range(self.sizes[a]), range(self.sizes[b])):
                 place = list(best)
                 place[a], place[b] = moved
                 found.append(tuple(place))

@@ -9,10 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = {
     "cdna": 45_053,
     "docs": 4_843,
-    "forge": 28_617,
+    "forge": 28_621,
     "kernels": 14_487,
     "reference": 2_962,
-    "tests": 43_328,
+    "tests": 43_334,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}

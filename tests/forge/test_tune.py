@@ -391,6 +391,12 @@ def test_a_search_takes_whole_rows_first_and_small_spaces_whole() -> None:
     assert search.best == {"a": 4, "b": 2, "kept": 5} and all(row["kept"] == 5 for row in asked if row["a"] < 9)
 
 
+def test_rows_of_another_table_are_tried_where_no_column_tells_them_apart() -> None:
+    rows = [{"a": 1}, {"a": 2}, {"a": 3}]
+    search = Search({}, rows[0], [*rows[1:], rows[1]])
+    assert searched(search, lambda row: 9.0 - row["a"]) == rows and search.best == rows[2]
+
+
 def test_a_space_too_large_to_look_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forge.tune.search.MOST_ROWS", 300)
     space = {str(column): list(range(6)) for column in range(5)}
