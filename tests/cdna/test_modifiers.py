@@ -73,6 +73,8 @@ OUTPUTS: list[tuple[str, int, Callable[[np.ndarray], np.ndarray]]] = [
     ("mul:4", DEFAULT_MODE & ~IEEE, lambda x: x),
     ("mul:2", IEEE, lambda x: x),
     ("mul:2", 0x50, lambda x: scaled(x, 2)),  # of operands alone
+    ("mul:2", 0x20, lambda x: x if x.dtype == np.float32 else scaled(x, 2)),  # of f32 alone
+    ("mul:4", 0x80, lambda x: scaled(x, 4) if x.dtype == np.float32 else x),  # of f16 and f64 alone
     ("mul:4", 0, lambda x: scaled(x, 4)),
     ("div:2", 0, lambda x: scaled(x, 0.5)),
     ("clamp", DEFAULT_MODE, lambda x: clamped(x, False)),
@@ -272,6 +274,12 @@ def test_rounding_follows_the_mode(rounding: int, up: int, down: int) -> None:
     # f64 and f16 have a field of their own; 1 + 2^-12 lies a quarter of the way to the next f16
     state = run("gfx942", "v_cvt_f16_f32 v3, v2", v, mode=0xF0 | rounding << 2)
     assert state.v[3][0] == (0x3C01 if rounding == 1 else 0x3C00)
+    v = {k: [encode(x, "f32")] * WAVE for k, x in enumerate((2.5, 3.5))}
+    state = run("gfx942", "v_cvt_pk_u8_f32 v2, v0, 1, 0\nv_cvt_pk_u8_f32 v2, v1, 0, v2", v, mode=0xF0 | rounding)
+    assert state.v[2][0] == (0x204, 0x304, 0x203, 0x203)[rounding]
+    v = {0: [0x3F55A0AB] * WAVE, 1: [0x3F006601] * WAVE}  # less than an f32's step from 27343.5 and 16434.5
+    state = run("gfx942", "v_cvt_pknorm_i16_f32 v2, v0, v1", v, mode=0xF0 | rounding)
+    assert state.v[2][0] == 16435 << 16 | 27343
 
 
 @pytest.mark.parametrize(

@@ -463,6 +463,10 @@ def floored(a: float, low: int, high: int) -> int:
     return truncated(float(math.floor(a)) if math.isfinite(a) else a, low, high)
 
 
+def nearest_byte(a: float) -> int:
+    return 0 if math.isnan(a) else round(max(0.0, min(a, 255.0)))
+
+
 def toward_zero(a: float) -> int:
     """f16 bits of a truncated value."""
     bits = encode(a, "f16")
@@ -471,14 +475,14 @@ def toward_zero(a: float) -> int:
 
 def norm(a: float, low: float, steps: int) -> int:
     x = 0.0 if math.isnan(a) else max(low, min(1.0, a))
-    return round(decode(encode(mul(x, float(steps)), "f32"), "f32")) & 0xFFFF
+    return round(x * steps) & 0xFFFF
 
 
 I32, U32, I16, U16 = (-1 << 31, (1 << 31) - 1), (0, M32), (-0x8000, 0x7FFF), (0, 0xFFFF)
 CONVERT = [
     *group("i32", "f32", {
         "v_cvt_i32_f32": lambda a: truncated(a, *I32), "v_cvt_flr_i32_f32": lambda a: floored(a, *I32),
-        "v_cvt_rpi_i32_f32": lambda a: floored(decode(encode(add(a, 0.5), "f32"), "f32"), *I32)}),
+        "v_cvt_rpi_i32_f32": lambda a: floored(a + 0.5, *I32)}),
     *group("u32", "f32", {"v_cvt_u32_f32": lambda a: truncated(a, *U32)}),
     *group("i32", "f64", {"v_cvt_i32_f64": lambda a: truncated(a, *I32)}),
     *group("u32", "f64", {"v_cvt_u32_f64": lambda a: truncated(a, *U32)}),
@@ -514,7 +518,7 @@ CONVERT = [
         "v_cvt_norm_i16_f16": lambda a: norm(a, -1.0, 32767),
         "v_cvt_norm_u16_f16": lambda a: norm(a, 0.0, 65535)}),
     *group("u32", "f32 u32 u32", {
-        "v_cvt_pk_u8_f32": lambda a, b, c: c & ~(255 << 8 * (b & 3)) | truncated(a, 0, 255) << 8 * (b & 3)}),
+        "v_cvt_pk_u8_f32": lambda a, b, c: c & ~(255 << 8 * (b & 3)) | nearest_byte(a) << 8 * (b & 3)}),
     *group("u32", "f16", {"v_pack_b32_f16": lambda a, b: a | b << 16}, raw=True, signalling=True),
 ]
 

@@ -17,7 +17,7 @@ static inline i32 clamp_to(i32 x, i32 low, i32 high) { return x < low ? low : x 
 // clang-format off
 CORE(i32_f32, to_i32(as_f32(a))) CORE(u32_f32, to_u32(as_f32(a))) CORE(f32_i32, bits((float)(i32)a))
 CORE(f32_u32, bits((float)a))
-CORE(rpi, to_i32(__builtin_floorf(as_f32(a) + 0.5f))) CORE(flr, to_i32(__builtin_floorf(as_f32(a))))
+CORE(rpi, to_i32(__builtin_floor((double)as_f32(a) + 0.5))) CORE(flr, to_i32(__builtin_floorf(as_f32(a))))
 CORE(ubyte0, bits((float)(i32)(a & 0xff))) CORE(ubyte1, bits((float)(i32)(a >> 8 & 0xff)))
 CORE(ubyte2, bits((float)(i32)(a >> 16 & 0xff))) CORE(ubyte3, bits((float)(i32)(a >> 24)))
 CORE(off_i4, bits((float)((i32)(a << 28) >> 28) * 0.0625f))
@@ -34,14 +34,15 @@ CORE_LOOP(f64_u32, u32 a = pa[i];, set_pair(d, i, bits((double)a)))
 CORE_LOOP(i32_f64, double a = as_f64(pair(pa, i));, d[i] = (u32)to_i32(a))
 CORE_LOOP(u32_f64, double a = as_f64(pair(pa, i));, d[i] = to_u32(a))
 
-// Normalised integers: [-1, 1] to +-32767, [0, 1] to 65535, to nearest even.
+// Normalised integers: [-1, 1] to +-32767, [0, 1] to 65535, to nearest even, whatever MODE says: products
+// are exact as doubles.
 static inline u32 snorm(float x) {
   float y = x > 1 ? 1.0f : x > -1 ? x : x == x ? -1.0f : 0.0f;
-  return (u16)(i32)__builtin_roundevenf(y * 32767.0f);
+  return (u16)(i32)__builtin_roundeven(y * 32767.0);
 }
 static inline u32 unorm(float x) {
   float y = x > 1 ? 1.0f : x > 0 ? x : 0.0f;
-  return (u16)(i32)__builtin_roundevenf(y * 65535.0f);
+  return (u16)(i32)__builtin_roundeven(y * 65535.0);
 }
 CORE(norm_i16, snorm((float)as_f16(a))) CORE(norm_u16, unorm((float)as_f16(a)))
 CORE(pknorm_i16_f32, snorm(as_f32(a)) | snorm(as_f32(b)) << 16)
@@ -59,7 +60,8 @@ CORE(pk_f16_f32, bits((f16)as_f32(a)) | bits((f16)as_f32(b)) << 16)
 CORE(pk_u16_u32, (a > 0xffff ? 0xffff : a) | (b > 0xffff ? 0xffff : b) << 16)
 CORE(pk_i16_i32, (u32)(u16)clamp_to((i32)a, -0x8000, 0x7fff) | (u32)clamp_to((i32)b, -0x8000, 0x7fff) << 16)
 
-static inline u32 to_u8(float x) { return (u32)clamp_to(to_i32(x), 0, 255); }
+// As MODE rounds, not toward zero: measured on cards before and after these (docs/emulated-device.md).
+static inline u32 to_u8(float x) { return (u32)__builtin_rintf(x > 0 ? (x < 255 ? x : 255) : 0); }
 static inline u32 insert_byte(u32 old, u32 k, u32 value) {
   return (old & ~(0xffu << 8 * (k & 3))) | value << 8 * (k & 3);
 }
