@@ -1,6 +1,5 @@
 // Events between processes: how often an event was recorded, and how many of these have happened, in memory that both map.
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -78,7 +77,7 @@ Operation shared_wait(ihipEvent_t& e) {
 struct EventHandle {
   u64 magic, inode;
   i32 process, file;
-  u32 number;
+  u32 number, where;
 };
 static_assert(sizeof(EventHandle) <= HIP_IPC_HANDLE_SIZE, "");
 constexpr u64 EVENT_MAGIC = 0x31455049414e4443ull;  // "CDNAIPE1"
@@ -89,7 +88,8 @@ hipError_t hipIpcGetEventHandle(hipIpcEventHandle_t* handle, hipEvent_t e) {
   if (!handle || !known_event(e)) return done(hipErrorInvalidValue);
   Guard guard;
   if (!made_here(*e)) return done(hipErrorInvalidConfiguration);
-  EventHandle h = {EVENT_MAGIC, own.inode, own_process, own_file, (u32)(e->shared - own.events)};
+  EventHandle h = {EVENT_MAGIC, own.inode, own_process, own_file, (u32)(e->shared - own.events), 0};
+  if (!lend(own_file, &h.where)) return done(hipErrorOutOfMemory);
   memset(handle, 0, sizeof *handle);
   memcpy(handle, &h, sizeof h);
   return done(hipSuccess);
@@ -106,11 +106,9 @@ hipError_t hipIpcOpenEventHandle(hipEvent_t* out, hipIpcEventHandle_t handle) {
   for (const EventFile& f : foreign)
     if (f.inode == h.inode) file = f;
   if (!file.events) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = borrow(h.file, h.where);
     bool mapped = descriptor >= 0 && map_file(descriptor, file) && file.inode == h.inode;
-    if (!mapped) say("hipIpcOpenEventHandle: cannot open events of process %d: %s", h.process, strerror(errno));
+    if (!mapped) say("hipIpcOpenEventHandle: no events from process %d: %s", h.process, strerror(errno));
     if (descriptor >= 0) close(descriptor);
     if (!mapped) return done(hipErrorMapFailed);
     foreign.push(file);

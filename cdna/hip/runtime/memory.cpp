@@ -2,8 +2,7 @@
 //
 // All of it lies in one file in memory that grows as needed, each allocation mapped on its own with an
 // inaccessible page after it: an access beyond the end faults. Freed ranges stay inaccessible for a while, so
-// that a use after free faults too. Another process opens the file through /proc and maps the same pages (IPC
-// handles).
+// that a use after free faults too. Another process is lent the file and maps the same pages (IPC handles).
 #include "runtime.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -447,6 +446,7 @@ struct IpcHandle {
   u64 magic;
   u64 file_offset, file_bytes, base_offset, bytes;
   i32 process, file, device;
+  u32 where;  // to ask for the file
 };
 static_assert(sizeof(IpcHandle) <= HIP_IPC_HANDLE_SIZE, "");
 constexpr u64 IPC_MAGIC = 0x31435049414e4443ull;  // "CDNAIPC1"
@@ -457,8 +457,9 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t* handle, void* p) {
   Guard guard;
   Allocation* a = find_allocation(p);
   if (!a || a->registered || a->imported || a->mapped) return done(hipErrorInvalidDevicePointer);
-  IpcHandle h = {IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping),
-                 a->bytes,  a->owner,       a->file,       a->device};
+  IpcHandle h = {
+      IPC_MAGIC, a->file_offset, a->file_bytes, (u64)(a->base - a->mapping), a->bytes, a->owner, a->file, a->device, 0};
+  if (!lend(a->file, &h.where)) return done(hipErrorOutOfMemory);
   a->exported = true;
   cdna_memory_is_lent();
   memset(handle, 0, sizeof *handle);
@@ -471,11 +472,9 @@ static hipError_t open_handle(void** out, const void* handle, bool from_pool, co
   memcpy(&h, handle, sizeof h);
   if (!out || h.magic != IPC_MAGIC) return hipErrorInvalidValue;
   if (h.process == getpid()) return hipErrorInvalidContext;  // HIP refuses a handle of the same process
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
-  int file = open(path, O_RDWR | O_CLOEXEC);
+  int file = borrow(h.file, h.where);
   if (file < 0) {
-    say("%s: cannot open memory of process %d: %s", call, h.process, strerror(errno));
+    say("%s: no memory from process %d: %s", call, h.process, strerror(errno));
     return hipErrorMapFailed;
   }
   Allocation a = allocation(nullptr, h.bytes, hipMemoryTypeDevice, h.device);

@@ -315,7 +315,7 @@ static u32 count_threads() {
 bool program_may_act() {
   if (!may_detach()) return true;
   const Lock locked(lock);
-  u32 threads_of_program = count_threads() - n_threads - cdna_worker_threads();
+  u32 threads_of_program = count_threads() - n_threads - lender_threads() - cdna_worker_threads();
   bool may = busy || threads_of_program > waiting || now_ns() - acted_ns < LONG_NS;
   return may;
 }

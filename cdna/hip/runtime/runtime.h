@@ -110,6 +110,12 @@ u8* reserve_addresses(void* at, size_t bytes,
 void return_addresses(void*, size_t bytes);     // unmaps, and tells the checks that they may be anything now
 void forget_advice(const void*, size_t bytes);  // advice.cpp's
 
+// --- lend.cpp ----------------------------------------------------------------------------------------
+
+bool lend(int file, u32* where);  // to processes that are told where to ask for it
+int borrow(int file, u32 where);  // a descriptor of it, as its process numbers it; -1, errno
+u32 lender_threads();
+
 // --- misuse.cpp --------------------------------------------------------------------------------------
 
 bool alone();  // a program of its own, no Python process
