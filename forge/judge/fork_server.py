@@ -249,7 +249,8 @@ def _fork_worker(
         if room is None:
             order.enter_run()
         above = Above(machines_pid(), *((room.pids, room.missing, room.signals_stay) if room else ()))
-        supervise_worker(channel, (status, msgspec.json.encode(above)), root, broken, order.worker, memory, builder)
+        told, apart = (status, msgspec.json.encode(above)), room is not None and order.is_rank
+        supervise_worker(channel, told, root, broken, order.worker, memory, builder, apart)
 
 
 def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: list[socket.socket], root: str) -> None:
@@ -281,7 +282,7 @@ def _fork_builder(line: socket.socket, order: Order, bounds: Bounds, not_here: l
 class Room:
     """The process that a run folder's submissions are forked in: confined once, for all ranks, before the first.
 
-    Ranks open each other's memory (hipIpcOpenMemHandle), which Landlock allows within one confinement alone.
+    Ranks share its processes, files and loopback; none looks into another: each is set apart once it is forked.
     """
 
     def __init__(

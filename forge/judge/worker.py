@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from forge.device.base import PRODUCTS
 from forge.device.roofline import with_torch
-from forge.judge import messages
+from forge.judge import landlock, messages
 from forge.judge.channel import worker_end
 from forge.judge.failure import describe
 from forge.judge.libc import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, try_prctl
@@ -46,12 +46,13 @@ def supervise_worker(
     module: str,
     memory: list[int],
     builder: int | None = None,
+    apart: bool = False,
 ) -> NoReturn:
     """Forks a worker and reports how it ended. This is the parent that a submission sees: killing it tells on it.
 
     fd: the worker's channel; status: where to tell it, and what to tell at once; root: of the repository, first in
     sys.path; broken: why torch could not be imported; module: the one whose WORKER serves; memory: descriptors of
-    exchanges; builder: the line to one.
+    exchanges; builder: the line to one; apart: no other worker that is confined may look into it.
     """
     die_with_parent()
     status_fd, told = status
@@ -64,6 +65,9 @@ def supervise_worker(
         os._exit(0)
     os.close(status_fd)
     die_with_parent()
+    if apart:
+        with contextlib.suppress(OSError):  # said of the room
+            landlock.set_apart()
     kind: type[Worker] = importlib.import_module(module).WORKER
     send, receive = worker_end(fd, kind.commands)
     words = os.dup(2)  # which is still there where a submission silences its own
