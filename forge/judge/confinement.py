@@ -115,8 +115,7 @@ class Confinement:
             self.place, self.alone = place, True
             namespaces.new_root(place, self.readable, [self.folder, *self.bounds.writable], self.devices)
 
-        shared = "it sees this machine's other processes, shared memory and network, and leaves there what it likes"
-        self.attempt(step, f"{shared}: no namespaces")
+        self.attempt(step, "it sees this machine's other processes, shared memory and network: no namespaces")
 
     def enter(self) -> None:
         if self.alone:
@@ -126,6 +125,7 @@ class Confinement:
             os.environ.update(dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo"))
         set_limits()
         bound_capabilities()
+        user_of_run = namespaces.user_of_run(os.path.dirname(self.folder))
         if os.getuid() == 0:
             needed = [os.path.realpath(sys.executable), os.__file__, __file__, *glob.glob(f"{self.folder}/*")]
             needed += [file for name in ("torch", "numpy") if (file := getattr(sys.modules.get(name), "__file__", ""))]
@@ -133,15 +133,20 @@ class Confinement:
             needed += glob.glob(f"{self.bounds.kept}/engine-*.so")
             own = [self.folder, *glob.glob(f"{self.folder}/**", recursive=True), *self.bounds.writable]
             groups = sorted({os.stat(path).st_gid for path in self.devices if path not in DEVICES})
+            user = namespaces.NOBODY if self.alone else user_of_run
             self.attempt(
-                lambda: namespaces.become_nobody(needed, groups, own), "it runs as root, without root's rights"
+                lambda: namespaces.become_nobody(user, needed, groups, own), "it runs as root, without root's rights"
             )
+        if not self.alone and os.getuid() != user_of_run:
+            self.missing.append(f"what it leaves in {SHARED_MEMORY} lasts")
         self.confine()
 
     def confine(self) -> None:
         self.attempt(drop_capabilities, "it keeps capabilities")
         if self.attempt(lambda: prctl(PR_SET_NO_NEW_PRIVS, 1), "it may gain rights by set-uid programs"):
-            self.attempt(self.bound_files, "it may touch any file that its user may: no Landlock")
+            self.attempt(
+                self.bound_files, "it may touch any file that its user may, and a rank another's memory: no Landlock"
+            )
             self.attempt(self.bound_calls, "it may make any system call: no seccomp")
         self.signals_stay = self.signals_stay or self.alone
         if self.is_rank and not self.alone:

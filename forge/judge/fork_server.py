@@ -340,9 +340,9 @@ def _clear(folder: Path | None) -> None:
     """Ends all that was forked here, which nobody watches any more, and removes the run's folder."""
     kill_below(os.getpid())
     if folder is not None:
-        from forge.judge.workspace import remove_tree
+        from forge.judge.workspace import remove_run
 
-        remove_tree(folder.parent)
+        remove_run(folder.parent)
 
 
 def _warm_up(order: Order, output: int) -> BaseException | None:

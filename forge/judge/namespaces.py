@@ -12,6 +12,7 @@ import platform
 import socket
 import stat
 import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,13 @@ GET_FLAGS, SET_FLAGS, IS_UP = 0x8913, 0x8914, 1
 LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n"
 NOBODY = 65534
+FIRST_OF_RUNS, RUNS = 2_100_000_000, 1 << 24  # users that no system gives to anybody
+
+
+def user_of_run(root: str) -> int:
+    """Of the submission of the run with this folder, where it is a superuser's and has no namespaces: whose else would
+    the files be that it leaves in shared memory?"""
+    return FIRST_OF_RUNS + zlib.crc32(root.encode()) % RUNS
 
 
 def _mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
@@ -113,18 +121,22 @@ def move_to(place: str) -> None:
     os.chdir("/")
 
 
-def become_nobody(needed: Sequence[str], groups: Sequence[int], own: Sequence[str]) -> None:
-    """Of the superuser: gives up being one, but for these groups, and gets what is to be its own. OSError where one
-    without rights could not read what is needed."""
+def become_nobody(user: int, needed: Sequence[str], groups: Sequence[int], own: Sequence[str]) -> None:
+    """Of the superuser: becomes this user, or NOBODY where a container has no such, with these groups, and gets what is
+    to be its own. OSError where one without rights could not read what is needed."""
     os.setgroups(groups)
-    os.setresgid(NOBODY, NOBODY, 0)
-    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        os.setresgid(user, user, 0)
+        os.setresuid(user, user, 0)
+    except OSError:
+        os.setresgid(user := NOBODY, NOBODY, 0)
+        os.setresuid(NOBODY, NOBODY, 0)
     unreadable = [path for path in needed if not os.access(path, os.R_OK, effective_ids=True)]
     os.setresuid(0, 0, 0)
     if unreadable:
         os.setresgid(0, 0, 0)
         raise PermissionError(0, f"nobody may not read {unreadable[0]}")
     for path in own:
-        os.lchown(path, NOBODY, NOBODY)
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.lchown(path, user, user)
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)

@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 from forge.device.extensions import all_in, drop_damaged, kept_folder
-from forge.judge.confinement import NEW_ROOT, OURS, Bounds
+from forge.judge.confinement import NEW_ROOT, OURS, SHARED_MEMORY, Bounds
+from forge.judge.namespaces import user_of_run
 from forge.task.problem import ROOT, Problem
 
 PREFIX, GUARD = "forge-", "guard"  # of a run's folder; the file that its evaluator keeps locked
@@ -28,9 +29,19 @@ def clear_left_over(place: Path) -> None:
             descriptor = os.open(guard, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(guard.parent)
+                remove_run(guard.parent)
             finally:
                 os.close(descriptor)
+
+
+def remove_run(root: Path) -> None:
+    """The folder of a run that has ended, and what its user has left in shared memory."""
+    user = user_of_run(str(root.resolve()))
+    remove_tree(root)
+    for name in os.listdir(SHARED_MEMORY) if os.getuid() == 0 and os.path.isdir(SHARED_MEMORY) else ():
+        with contextlib.suppress(FileNotFoundError):  # another's, who removes it
+            if os.lstat(path := os.path.join(SHARED_MEMORY, name)).st_uid == user:
+                remove_tree(Path(path))
 
 
 def remove_tree(folder: Path) -> None:
@@ -86,7 +97,7 @@ class Workspace:
                 if os.listdir(self.extensions) == ["guard"]:  # nothing was built: leave no trace in the cache
                     shutil.rmtree(self.extensions)
             os.close(self._guard)
-        remove_tree(self.root)
+        remove_run(self.root)
         os.close(self._mine)
 
     def make_folder(self) -> Path:
