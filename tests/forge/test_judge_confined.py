@@ -14,7 +14,19 @@ import pytest
 from cdna.engine.build import cache_dir
 from forge.console import EXIT_BUT
 from forge.judge import landlock, libc
-from tests.support.evaltools import REFERENCE, RIGHT, ROOT, judge, start, statuses, write_problem
+from forge.judge.namespaces import become_nobody, user_of_run
+from forge.judge.workspace import remove_run, remove_tree
+from tests.support.evaltools import (
+    RANKS_REFERENCE,
+    RANKS_TASK,
+    REFERENCE,
+    RIGHT,
+    ROOT,
+    judge,
+    start,
+    statuses,
+    write_problem,
+)
 from tests.support.limits import ENDS_S
 
 pytestmark = pytest.mark.long
@@ -245,6 +257,49 @@ def test_what_honest_submissions_need_is_there(tmp_path: Path) -> None:
     assert set(HONEST) - set(tried(tmp_path, HONEST)) == set()
 
 
+# Of two ranks each: by which ways it looks into itself, and into the other.
+LOOKS_IN = """
+import os
+import torch.distributed as dist
+WAYS = {
+    "exchange": lambda at: [open(f"{at}/fd/{n}", "r+b") for n in os.listdir(at + "/fd")
+                            if "exchange" in os.readlink(f"{at}/fd/{n}")][0],
+    "memory": lambda at: os.open(at + "/mem", os.O_RDONLY),
+    "maps": lambda at: open(at + "/maps").read(),
+    "folder": lambda at: os.listdir(at + "/cwd"),
+}
+def custom_kernel(x):
+    pids = [None, None]
+    dist.all_gather_object(pids, os.getpid())
+    pids.sort(key=os.getpid().__ne__)
+    seen = []
+    for pid, whose in zip(pids, ("own", "another")):
+        for way, look in WAYS.items():
+            try:
+                look(f"/proc/{pid}")
+                seen.append(whose + " " + way)
+            except OSError:
+                pass
+    os.write(1, ("saw " + ", ".join(seen) + "\\n").encode())
+    os.mkdir(f"from{pids[0]}"), os.mkdir(f"to{pids[0]}"), os.mkdir(f"from{pids[0]}/a")
+    os.rename(f"from{pids[0]}/a", f"to{pids[0]}/b")
+    dist.barrier()
+    y = x.clone()
+    dist.all_reduce(y)
+    return y
+"""
+
+
+@pytest.mark.skipif(not landlock.there(), reason="the kernel has no Landlock")
+def test_no_rank_looks_into_another(tmp_path: Path) -> None:
+    """And each may do what it may alone: move a folder into another."""
+    problem = write_problem(tmp_path / "problem", RANKS_TASK, RANKS_REFERENCE)
+    _, result = judge(tmp_path, LOOKS_IN, "test", "--cases", "0", "--calls", "1", problem=problem)
+    assert statuses(result) == ["pass"], result["cases"]
+    seen = {line for line in result["cases"][0]["last_words"] if line.startswith("saw")}
+    assert seen == {"saw own exchange, own memory, own maps, own folder"}
+
+
 GETATTR = (
     "def __getattr__(name):\n    if name == 'custom_kernel': return lambda x: x * 2\n    raise AttributeError(name)\n"
 )
@@ -345,6 +400,42 @@ def test_no_file_of_its_users_is_marked(tmp_path: Path, lacking: str) -> None:
     finally:
         if marked.stat().st_mode != before[0]:
             marked.chmod(0o644)
+
+
+def test_what_lasts_in_shared_memory_is_said(tmp_path: Path) -> None:
+    """Of a superuser's submissions, which have users of their own, nothing does, whoever may look into a folder."""
+    name = f"planted-{os.getpid()}"
+    write_problem(tmp_path / "problem")
+    plants = f"import os\nos.mkdir('/dev/shm/{name}', 0)\nopen('/dev/shm/{name}.file', 'w').write('1')\n"
+    (tmp_path / "submission.py").write_text(plants + RIGHT)
+    try:
+        _, shown, result = run_lacking(tmp_path, "namespaces")
+        assert statuses(result) == ["pass"], shown
+        said = "what it leaves in /dev/shm lasts" in result["unconfined"]
+        assert [Path(f"/dev/shm/{name}{end}").exists() for end in ("", ".file")] == [said, said]
+        assert said or os.getuid() == 0
+    finally:
+        for end in ("", ".file"):
+            remove_tree(Path(f"/dev/shm/{name}{end}"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user's submissions have no user of their own")
+def test_what_a_neighbouring_run_has_in_shared_memory_stays(tmp_path: Path) -> None:
+    files = {tmp_path / name: Path(f"/dev/shm/{name}-{os.getpid()}") for name in ("ended", "neighbour")}
+    try:
+        for root, file in files.items():
+            root.mkdir()
+            if not (child := os.fork()):
+                become_nobody(user_of_run(str(root)), [], [], [])
+                file.touch(0)
+                os._exit(0)
+            os.waitpid(child, 0)
+            assert file.exists()
+        remove_run(tmp_path / "ended")
+        assert [file.exists() for file in files.values()] == [False, True]
+    finally:
+        for file in files.values():
+            file.unlink(missing_ok=True)
 
 
 def test_a_machine_that_gives_all_leaves_no_doubt(tmp_path: Path) -> None:
