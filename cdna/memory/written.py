@@ -6,7 +6,7 @@ operations beside them says what these read and write. What neither wrote, the h
 
 import ctypes
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..engine import abi
@@ -52,6 +52,19 @@ def wrote(ranges: Iterable[Range]) -> None:
     """One that has ended."""
     for base, size in ranges:
         engine().lib.cdna_written_by_operation(base, size)
+
+
+def told(kind: int, words: Sequence[int]) -> None:
+    """To an operation of this kind, past memory; words: of 32 bits."""
+    engine().lib.cdna_written_told(kind, (ctypes.c_uint32 * len(words))(*words), len(words))
+
+
+def told_copy(to: int, start: int, size: int) -> None:
+    engine().lib.cdna_written_told_copy(to, start, size)
+
+
+def told_fill(to: int, size: int, value: int) -> None:
+    engine().lib.cdna_written_told_fill(to, size, value)
 
 
 def place() -> None:

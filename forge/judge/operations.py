@@ -40,9 +40,10 @@ DENSE = re.compile("^_?linalg_(?!vector_norm)|inverse|inv_ex|cholesky|matrix_exp
 FUSED = re.compile("addc|addr|lerp|index_add|rsub|norm|softmax|loss|var|std|backward")  # more than one for each number
 # Words in the names of operations that only move or compare numbers.
 MOVES = re.compile(
-    "copy|clone|(?<!s)cat|stack|index(?!_add|_reduce)|gather|scatter(?!_add|_reduce)|fill|zero|ones|full|empty|arange|sort|topk|"
-    "where|repeat|roll|flip|tri[lu]|pad|rand|normal_|uniform|bernoulli|^(eq|ne|l[te]|g[te])_?$|is(nan|inf|finite)|view|resize|"
-    "set_|detach|unique|nonzero|(?<!soft)max|min|embedding$|item|scalar|lift|alias|one_hot|equal"
+    "^(?!.*(backward|accumulate|_norm(?!al)))(.*("
+    "copy|clone|(?<!s)cat|stack|index(?!_add|_reduce)|gather|scatter(?!_add|_reduce)|fill|(?<!count_non)zero|ones|full|empty|"
+    "arange|sort|topk|where|repeat|roll|flip|tri[lu](_|$)|pad|rand|normal_|uniform|bernoulli|is(nan|inf|finite)|view|resize|"
+    "set_|detach|(?<!soft)max|min|embedding$|item|scalar|lift|alias|one_hot|equal)|(eq|ne|l[te]|g[te])_?$)"
 )
 
 FREE_PASSES = 2  # over as many numbers as an input has bytes: honest scales, norms and activations are fewer
@@ -56,6 +57,10 @@ def term_flops(name: str, args: tuple[Any, ...], result: Any) -> int:
         adds = name.startswith("addcmul")
         spread = result.numel() > SPREAD * max(map(_held, tensors[adds:]))
         return (1 + adds) * int(result.numel()) if spread else 0
+    if name in ("index", "_unsafe_index"):  # where each number meets each: what is looked up may be a product
+        places = [x for x in args[1] if x is not None and x.dtype is not torch.bool]
+        looked_up = math.prod(torch.broadcast_shapes(*(x.shape for x in places)))
+        return looked_up if looked_up > SPREAD * max(map(_held, places), default=looked_up) else 0
     return tensors[0].numel() if name == "sum" and tensors else 0
 
 
@@ -86,10 +91,16 @@ def product_flops(name: str, args: tuple[Any, ...]) -> int:
     return 0
 
 
+def width(result: Any) -> int:
+    """How many products of narrow numbers one of these holds: of eight bytes two, of complex ones four."""
+    kinds = [(x.is_complex(), x.itemsize >> x.is_complex()) for x in tensors(result)]
+    return max((4**complex_ * (1 + (size == 8)) for complex_, size in kinds), default=1)
+
+
 def arithmetic(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
     """How much an operation that is no product does: as many numbers as it makes, or reads of a tensor; twice as many
     where what it makes of them is fewer, or where it multiplies and sums."""
-    read = [x for x in tensors(args) if x.dtype is not torch.bool]
+    read = list(tensors(args))
     adds_up = "reduce" in kwargs or "index_put" in name and kwargs.get("accumulate", args[3:4] == (True,))
     if MOVES.search(name) and not adds_up or not read:
         return 0
@@ -328,7 +339,7 @@ class _Counting(TorchDispatchMode):
             result = self.carry_out(func, args, kwargs or {})
         with self.work.accounting:
             self.work.calls[name] += 1
-            flops = product_flops(name, args) or term_flops(name, args, result)
+            flops = width(result) * (product_flops(name, args) or term_flops(name, args, result))
             if not flops and not func.is_view and (numbers := arithmetic(name, args, kwargs or {}, result)):
                 flops = max(0, numbers - int(min(self.work.free, numbers)))
                 self.work.free -= numbers - flops

@@ -7,9 +7,9 @@ how many bytes were the host's, are counted anew; and the output has to be the o
 """
 
 import ctypes
-import math
 import pickle
 import struct
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,7 +20,6 @@ from forge.judge.output import Tensor
 from forge.judge.worker import Fields, Worker
 
 MOST_OUTPUT = 8 << 30
-LARGEST_FLOAT = 3.4e38
 CELL, RANGE, WORDS = struct.Struct("<QQ64s"), struct.Struct("<4Q"), struct.Struct("<Q")
 WRONG = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, struct.error, msgspec.DecodeError)
 
@@ -72,7 +71,11 @@ class Replayer(Worker):
 
     def made_anew(self, command: messages.Replay) -> Fields:
         told = command.journal
-        self.inputs, self.told, self.memory_told = list[range](), set[bytes](), self.anew.Told()
+        self.inputs, self.said, self.memory_told = (
+            list[range](),
+            Said(self.written.told, self.anew.place_of),
+            self.anew.Told(),
+        )
         self.notes = msgspec.msgpack.decode(told.operations) if told.operations else []
         self.anew.begin()
         self.device.count_work(command.count)
@@ -98,7 +101,6 @@ class Replayer(Worker):
         if work.accounting.failed:
             raise Unmade(work.accounting.failed)
         written = self.written.of(self.operations.memory_of(tensors, self.written))
-        written["told"] += sum(map(len, self.told))
         report = self.device.case_report()
         if report.modelled is not None:
             self.us.cold += report.modelled.cold.us
@@ -117,6 +119,7 @@ class Replayer(Worker):
                 ctypes.memmove(address, self.from_judge.bytes(start + size)[start:].data_ptr(), size)
                 self.written.known([(address, size)])
                 self.inputs.append(range(address, address + size))
+                self.said.memory(address, size)
 
     def open(self, address: int, size: int) -> None:
         if not 0 <= size <= MOST_OUTPUT or not self.anew.opens(address, size):
@@ -157,6 +160,7 @@ class Replayer(Worker):
             return
         namespace, _, word = name.partition("::")
         function = getattr(getattr(getattr(self.torch.ops, namespace), word), overload or "default")
+        self.said.operation((name, overload, *kwargs), [args, list(kwargs.values())], results)
         args, kwargs = self.value(args), {key: self.value(one) for key, one in kwargs.items()}
         given = {x.untyped_storage().data_ptr() for x in self.operations.tensors((args, kwargs))}
         made = function(*args, **kwargs)
@@ -176,6 +180,7 @@ class Replayer(Worker):
         to, start, size = (WORDS.unpack_from(payload, 8 * i)[0] for i in range(3))
         self.open(start, size)
         self.open(to, size)
+        self.written.told_copy(to, start, size)
         self.written.read([(start, size)])
         ctypes.memmove(to, start, size)
         self.written.wrote([(to, size)])
@@ -183,7 +188,7 @@ class Replayer(Worker):
     def memory_filled(self, payload: memoryview) -> None:
         to, size, value, each = (WORDS.unpack_from(payload, 8 * i)[0] for i in range(4))
         self.open(to, size)
-        self.told.add(value.to_bytes(8, "little")[:each] if value else b"")
+        self.written.told_fill(to, size, value)
         ctypes.memmove(to, value.to_bytes(8, "little")[: each or 1] * (size // (each or 1)), size)
         self.written.wrote([(to, size)])
 
@@ -193,13 +198,9 @@ class Replayer(Worker):
         if isinstance(told, list):
             return [self.value(one) for one in told]
         if not isinstance(told, dict):
-            if told and type(told) is not bool:  # a number or a word is the host's, as an argument of a launch is
-                self.told.add(_bytes_of(told))
             return told
         if "tensor" in told:
             at, dtype, shape, strides = told["tensor"]
-            if not self.anew.begins(at) and not any(at == one.start for one in self.inputs):
-                self.told.add(struct.pack("<I", at & 0xFFFFFFFF))  # which part of a tensor it is says something, too
             if told["held"] is None:
                 return self.view(at, dtype, shape, strides)
             held = self.torch.frombuffer(bytearray(told["held"] or b"\0"), dtype=self.torch.uint8)
@@ -226,14 +227,64 @@ class Replayer(Worker):
         return flat.view(self.exchange.DTYPES[dtype]).as_strided(tuple(shape), tuple(strides))
 
 
-def _bytes_of(told: float | str) -> bytes:
-    """As few as tell it exactly."""
-    if isinstance(told, str):
-        return told.encode(errors="replace")
-    if isinstance(told, int):
-        return told.to_bytes(told.bit_length() // 8 + 1, "little", signed=True)
-    short = struct.pack("<f", told) if abs(told) < LARGEST_FLOAT or not math.isfinite(told) else b""
-    return short if short and struct.unpack("<f", short)[0] == told else struct.pack("<d", told)
+class Said:
+    """What operations are told past memory is the host's, as arguments of a launch are: which comes next, numbers,
+    kinds and shapes of tensors, and which of them: how many have been made since, and where in its block it begins."""
+
+    def __init__(self, tell: Callable[[int, list[int]], None], place_of: Callable[[int], range]) -> None:
+        self.tell, self.place_of = tell, place_of
+        self.known, self.blocks, self.made = dict[Any, int](), dict[int, int](), 0
+        self.ranges = list[range]()
+
+    def memory(self, address: int, size: int) -> None:
+        """Of the input."""
+        self.ranges.append(range(address, address + size))
+        self.block(address)
+
+    def operation(self, kind: tuple[str, ...], told: list[Any], results: list[Any]) -> None:
+        words = list(self.words(told))
+        for place in results:
+            words += self.tensor(place[:4], made=True)
+        self.tell(self.number(kind), words)
+
+    def number(self, one: Any) -> int:
+        """Of a kind, a shape, a word: far from those that a launch is told."""
+        return self.known.setdefault(one, 0x7E000000 + len(self.known))
+
+    def block(self, start: int) -> None:
+        self.made += 1
+        self.blocks[start] = self.made
+
+    def words(self, told: Any) -> Iterator[int]:
+        if isinstance(told, list):
+            yield len(told)
+            for one in told:
+                yield from self.words(one)
+        elif isinstance(told, dict):
+            place = told.get("tensor")
+            if place is None:
+                yield self.number(tuple(told.items()))
+            elif told["held"] is None:
+                yield from self.tensor(place)
+            else:  # its bytes are
+                yield self.number((place[1], *map(tuple, place[2:])))
+        elif isinstance(told, str):
+            yield from (self.number(told[i : i + 4]) for i in range(0, len(told), 4))
+        elif isinstance(told, float):
+            yield from struct.unpack("<2I", struct.pack("<d", told))
+        else:
+            yield from struct.unpack("<2I", struct.pack("<q", told or 0))
+
+    def tensor(self, place: list[Any], made: bool = False) -> Iterator[int]:
+        at, *kind = place
+        room = next((one for one in self.ranges if at in one), None) or self.place_of(at) or range(at, at + 1)
+        if room.start not in self.blocks:
+            self.block(room.start)
+        yield self.made - self.blocks[room.start]
+        yield at - room.start & 0xFFFFFFFF
+        yield self.number((kind[0], *map(tuple, kind[1:])))
+        if made:
+            self.block(room.start)
 
 
 WORKER = Replayer

@@ -1,7 +1,8 @@
 """Who wrote an output's bytes, and what launches read: told from the memory that they access."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -135,6 +136,57 @@ def test_what_launches_are_told_past_memory_is_the_hosts() -> None:
     assert told((0.3, 0.7), (0.3, 0.9)) > once
     two = told((0.3, 0.7), (0.4, 0.7))
     assert told(*[(0.3, 0.7), (0.4, 0.7)] * 4) == two + 6  # which of the two it is says something each time
+
+
+@triton.jit
+def give_all(out, numbers):
+    for i in tl.static_range(len(numbers)):
+        tl.store(out + i, numbers[i])
+
+
+def each(tell: Callable[..., None], told: Iterable[tuple[Any, ...]]) -> None:
+    for one in told:
+        tell(*one)
+
+
+def test_which_of_few_words_comes_next_is_told() -> None:
+    """In one launch, by which of two kernels is next, and of operations and copies beside launches."""
+    out = torch.empty(64)
+
+    def told(work: Callable[[], Any]) -> int:
+        work()  # whose code is known then
+        written.begin([])
+        work()
+        return written.of(place(out))["told"]
+
+    few = [0.3 + i % 2 for i in range(64)]
+    assert told(lambda: give_all[(1,)](out, tuple(few))) >= told(lambda: give_all[(1,)](out, tuple(few[:4]))) + 55
+    by_chance = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 0, 1] * 2
+    kernels = (lambda: give[(1,)](out, 0.3, 0.7)), (lambda: give[(1,)](out, 0.3, 0.9))
+    by_turns = told(lambda: [kernels[i % 2]() for i in range(32)])
+    assert told(lambda: [kernels[i]() for i in by_chance]) >= by_turns + 12
+    assert told(lambda: each(written.told, [(7, [5, 6]) for _ in range(32)])) == 8
+    assert told(lambda: each(written.told, [(7, [5 + i, 6]) for i in by_chance])) >= 12 + 12
+    assert told(lambda: each(written.told, [(7 + i, [5, 6]) for i in by_chance])) >= 8 + 12
+    even = told(lambda: each(written.told_copy, [(4096 + 64 * i, 8192 + 4 * i, 4) for i in range(32)]))
+    assert (
+        told(lambda: each(written.told_copy, [(4096 + 64 * i, 8192 + 4 * by_chance[i], 4) for i in range(32)]))
+        >= even + 12
+    )
+    even = told(lambda: each(written.told_fill, [(4096 + i, 1, 5) for i in range(32)]))
+    assert told(lambda: each(written.told_fill, [(4096 + i, 1, 5 + by_chance[i]) for i in range(32)])) >= even + 12
+
+
+def test_many_kernels_by_turns_are_told_of_no_less() -> None:
+    """However many there are between two launches of one."""
+
+    def told(kinds: int) -> int:
+        written.begin([])
+        for i in range(400):
+            written.told(0x5EED0000 + i % kinds * 0x100, [5 + i * i % 7 % 2])
+        return written.of([])["told"]
+
+    assert told(2) >= 100 and told(200) >= 100 and told(350) >= 100
 
 
 def test_a_program_that_reaches_past_its_own_end_is_refused() -> None:

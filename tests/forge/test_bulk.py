@@ -31,6 +31,7 @@ pytestmark = pytest.mark.long
 HEAD = (PROBLEM.parent / "kernel.py").read_text()
 RIGHT = HEAD + "custom_kernel = product\n"
 NO_TRITON = HEAD + "@triton.jit\ndef bad(x):\n    tl.store(x, nothing)\n"
+TOLD = ("told_integers", "told_alphabet", "many_arguments", "small_constants", "result_places", "torch_choice")
 SUBMISSIONS = {
     "right": (RIGHT, "passed"),
     "right too": (RIGHT + "# another\n", "passed"),
@@ -49,7 +50,7 @@ SUBMISSIONS = {
         "out_of_memory",
     ),
     **{  # told to who makes it anew so that none of it seems the host's
-        one.name: (one.source, "doubtful") for one in corpus() if one.name in ("told_integers", "told_alphabet")
+        one.name: (one.source, "doubtful") for one in corpus() if one.name in TOLD
     },
     "kills": (next(entry.source for entry in corpus() if entry.name == "parent_killed"), "tampered"),
     "none here": (RIGHT, "machine_error"),

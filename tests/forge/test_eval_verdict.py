@@ -689,7 +689,25 @@ def test_products_in_threads_are_counted_where_the_call_starts_them() -> None:
         (lambda x: torch.ops.aten._softmax_backward_data(x, x, 0, torch.float32), 2),
         (lambda x: torch.nn.functional.mse_loss(x, x), 2),
         (lambda x: torch.zeros(4).index_put_((torch.arange(4),), x[:4]), 0),
-        (lambda x: (x > 0) | (x.max() < 0), 0),
+        (lambda x: (x > 0) | (x.max() < 0), 1),
+        (lambda x: torch.count_nonzero(x), 2),
+        (lambda x: torch._trilinear(x, x, x, [], [], [], [0], 0), 2),
+        (
+            lambda x: torch.ops.aten.max_pool2d_with_indices_backward(
+                x.view(1, 8, 8)[:, :4, :4],
+                x.view(1, 8, 8),
+                [2, 2],
+                [2, 2],
+                [0, 0],
+                [1, 1],
+                False,
+                torch.zeros(1, 4, 4, dtype=torch.long),
+            ),
+            1,
+        ),
+        (lambda x: torch.unique(x, return_counts=True), 1),
+        (lambda x: (x > 0) & torch.isfinite(x).clone(), 1),
+        (lambda x: torch.where(x > 0, x, -torch.inf).amax(), 0),
         (lambda x: torch.cat([x.clone(), x[:2]]).sort().values.gather(0, torch.arange(64)), 0),
     ],
 )
@@ -706,6 +724,14 @@ def test_a_products_terms_are_counted() -> None:
         (a[:, :, None] * b).sum(1)
         a * 2
     assert work.by_name == {"mul": 16 * 8 * 32, "sum": 16 * 8 * 32}
+    with operations.watch(True) as work:  # two in each number, and four in a complex one
+        a.double() @ b.double()
+        a.to(torch.complex64) @ b.to(torch.complex64)
+    assert work.by_name == {"mm": (2 + 4) * 2 * 16 * 8 * 32}
+    with operations.watch(True) as work:  # looked up in a table
+        a[torch.arange(16)[:, None, None], torch.arange(8)[:, None].expand(8, 32)]
+        a[torch.arange(16)]
+    assert work.by_name == {"index": 16 * 8 * 32}
     with operations.watch(True) as work:  # of one term at a time
         out = torch.zeros(16, 32)
         for k in range(8):

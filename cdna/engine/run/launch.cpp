@@ -214,7 +214,7 @@ extern "C" void cdna_launch(Program* p, u32 kernel, Launch* l) {
   pthread_mutex_init(&r.fault_lock, nullptr);
   make_threads(r, first);
   choose_code(r);
-  written_launch_begins(&k, l->groups, l->kernarg, k.kernarg_bytes);
+  written_launch_begins(&k, *l, k.kernarg_bytes);
   if (l->checks && !written_in_trial()) journal_memory(*l->checks);
   begin_checks(r);
   run_threads(r);

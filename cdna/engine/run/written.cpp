@@ -52,13 +52,13 @@ Known known[4096];  // by address; more are not known
 u32 n_known;
 u32 words[2 * MOST_WORDS], n_words;  // that this call has told its launches
 u64 told, told_again;
-struct Words {  // of a kernel's last launch: its grid and its arguments
-  static constexpr u32 MOST = 253;
-  const void* kernel;
-  u32 n, call, word[MOST];
+struct Words {  // that the last work of a kind in this call was told, as a kernel's last launch
+  static constexpr u32 MOST = 1024;
+  const void *kind, *next;  // next: what kind came behind it
+  u32 call, word[MOST];
 };
-constexpr u32 LAST_WORDS = 64;
-Words last_words[LAST_WORDS];
+constexpr u32 KINDS = 256;
+Words last_words[KINDS], *last_kind;
 thread_local Page* last_page;
 thread_local u32 loads;
 thread_local u64 clean[CLEAN];  // a page's number, and the launch's
@@ -290,6 +290,30 @@ bool tells(u32 word) {  // false: that word has been told
   return true;
 }
 
+// The last words of a kind; of very many kinds, those of another.
+Words& words_of(const void* kind) {
+  u32 at = (u32)((u64)kind * 0x9e3779b97f4a7c15ull >> 32) % KINDS;
+  for (u32 i = 1; i < KINDS && last_words[at].call == call && last_words[at].kind != kind; i++) at = (at + 1) % KINDS;
+  Words& w = last_words[at];
+  if (w.call != call || w.kind != kind) {
+    memset((void*)&w, 0, sizeof w);
+    w.kind = kind;
+    w.call = call;
+  }
+  return w;
+}
+
+// Which kind is next says something, and which of the words that are known, but for what was so the last time.
+Words& tells_next(const void* kind) {
+  if (last_kind && last_kind->next && last_kind->next != kind) told++;
+  if (last_kind) last_kind->next = kind;
+  return *(last_kind = &words_of(kind));
+}
+void tells(Words& before, u32 i, u32 word) {
+  if (!tells(word) && (i >= Words::MOST || before.word[i] != word)) told++;
+  if (i < Words::MOST) before.word[i] = word;
+}
+
 // Constants of its code, by the first launch that is no trial.
 void tells_of(Program& p, const Inst* code) {
   const Lock locked(tables);
@@ -300,7 +324,7 @@ void tells_of(Program& p, const Inst* code) {
     const u64 before = told;
     for (u32 i = 0; i < p.n_inst; i++)
       for (const Operand& operand : code[i].src)
-        if (operand.kind == CONST) tells(operand.lo);
+        if (operand.kind == CONST && !tells(operand.lo)) told++;
     p.told = (u32)(told - before);
     p.told_first = call == first ? first : 0;
   }
@@ -339,6 +363,8 @@ void accessed(Wave& w, const Inst& in) {
 }
 }  // namespace
 
+static void work_begins() { __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST); }
+
 bool written_in_trial() { return trial; }
 
 const Inst* written_code(Program& p, const Inst* code) {
@@ -359,24 +385,18 @@ const Inst* written_code(Program& p, const Inst* code) {
   return known;
 }
 
-void written_launch_begins(const void* kernel, const u32* groups, const u8* arguments, u32 bytes) {
-  if (on && !trial && kernel) {
+void written_launch_begins(const void* kernel, const Launch& l, u32 bytes) {
+  if (on && !trial) {
     const Lock locked(tables);
-    Words& before = last_words[(u64)kernel / sizeof(u64) % LAST_WORDS];
-    const bool same = before.kernel == kernel && before.call == call;
-    const auto tell = [&](u32 i, u32 word) {
-      // Which of the words that are known comes next says something, too.
-      if (!tells(word) && same && i < before.n && before.word[i] != word) told++;
-      if (i < Words::MOST) before.word[i] = word;
-    };
-    for (u32 i = 0; i < 3; i++) tell(i, groups[i]);
-    for (u32 i = 0; i + 4 <= bytes; i += 4) tell(3 + i / 4, *(const u32*)(arguments + i));
-    before.kernel = kernel;
-    before.call = call;
-    before.n = 3 + bytes / 4 < Words::MOST ? 3 + bytes / 4 : Words::MOST;
+    Words& before = tells_next(kernel);
+    u32 n = 0;
+    for (u32 size : l.groups) tells(before, n++, size);
+    for (u32 size : l.block) tells(before, n++, size);
+    tells(before, n++, l.dynamic_lds_bytes);
+    for (u32 i = 0; i + 4 <= bytes; i += 4) tells(before, n++, *(const u32*)(l.kernarg + i));
   }
-  cdna_written_by_operation((u64)arguments, bytes);
-  __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+  cdna_written_by_operation((u64)l.kernarg, bytes);
+  work_begins();
 }
 
 void written_launch_ends() {
@@ -405,6 +425,7 @@ void cdna_written_begin(bool is_first) {
   read_pages = nullptr;
   memset(sampled, 0, sizeof sampled);
   told = told_again = 0;
+  last_kind = nullptr;
 }
 
 void cdna_written_known(u64 base, u64 bytes) {
@@ -444,10 +465,32 @@ void cdna_written_by_operation(u64 base, u64 bytes) {
   });
 }
 
+void cdna_written_told(u64 kind, const u32* all, u32 n) {
+  if (!on || trial) return;
+  const Lock locked(tables);
+  Words& before = tells_next((const void*)kind);
+  for (u32 i = 0; i < n; i++) tells(before, i, all[i]);
+}
+
+// Places as far from the last ones as those were from the ones before say nothing.
+void cdna_written_told_copy(u64 to, u64 from, u64 bytes) {
+  static u64 last[2];
+  const u32 words[] = {(u32)(to - last[0]), (u32)(from - last[1]), (u32)bytes};
+  last[0] = to, last[1] = from;
+  cdna_written_told((u64)last, words, 3);
+}
+
+void cdna_written_told_fill(u64 to, u64 bytes, u64 value) {
+  static u64 last;
+  const u32 words[] = {(u32)(to - last), (u32)bytes, (u32)value};
+  last = to;
+  cdna_written_told((u64)&last, words, 3);
+}
+
 void cdna_written_read(u64 base, u64 bytes) {
   if (!on) return;
-  const u64 step = bytes / SAMPLED_BYTES + 1;
-  written_launch_begins(nullptr, nullptr, nullptr, 0);
+  const u64 step = journal_is_kept() ? 1 : bytes / SAMPLED_BYTES + 1;  // who makes it anew has to have all
+  work_begins();
   for (u64 at = base; at < base + bytes; at += step * CHUNK) {
     const u64 n = base + bytes - at < CHUNK ? base + bytes - at : CHUNK;
     reads(at, n, step);

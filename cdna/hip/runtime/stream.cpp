@@ -44,6 +44,7 @@ static void run_copy(const CopyCall& c) {
       const u8* from = (const u8*)c.from + z * c.from_slice + y * c.from_pitch;
       cdna_written_read((u64)from, c.width);
       memmove(to, from, c.width);
+      cdna_written_told_copy((u64)to, (u64)from, c.width);
       journal_copy((u64)to, (u64)from, c.width);
       cdna_written_by_operation((u64)to, c.width);
     }
@@ -70,6 +71,7 @@ static void run_fill(const FillCall& f) {
       else if (f.value_bytes == 1) memset(row, f.value, f.width);
       else
         for (size_t x = 0; x < f.width; x += f.value_bytes) memcpy(row + x, &f.value, f.value_bytes);
+      cdna_written_told_fill((u64)row, f.width, f.value);
       journal_fill((u64)row, f.width, f.value, f.value_bytes);
       if (f.width < WORTHWHILE) cdna_written_by_operation((u64)row, f.width);
       else cdna_written_known((u64)row, f.width);
