@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import errno
 import functools
 import hashlib
 import json
@@ -85,7 +86,8 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, OSError) and error.strerror:  # a disk that is full, a path that is too long
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        full = " where things are built ($CDNA_CACHE_DIR) or temporary ($TMPDIR)" * (error.errno == errno.ENOSPC)
+        return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}{full}"
     return str(error) or type(error).__name__
 
 

@@ -1,11 +1,13 @@
 """What torch has built for a submission in an earlier run."""
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+ROOM_BYTES = 64 << 20  # for engines, and what is built of a submission
 MOST_DEPTH = 16  # of folders in each other: torch builds into one of the extension's name
 
 
@@ -29,13 +31,16 @@ def kept_folder() -> str:
 
 
 def move_kept_folder() -> str:
-    """Where nothing can be written there, as in a read-only home, a folder beside temporary files takes its place, with
-    the engines that are built. What is to be said of it."""
+    """Where nothing can be written there, as in a read-only home or on a full disk, a folder beside temporary files
+    takes its place, with the engines that are built. What is to be said of it."""
     place, user = Path(kept_folder()), os.getuid()
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
+            room, elsewhere = (shutil.disk_usage(disk).free for disk in (place, tempfile.gettempdir()))
+        if room >= ROOM_BYTES or elsewhere < ROOM_BYTES:
             return ""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         own = Path(tempfile.gettempdir(), f"cdna-{user}")
         own.mkdir(mode=0o755, exist_ok=True)

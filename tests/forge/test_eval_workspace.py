@@ -6,10 +6,12 @@ import importlib.util
 import marshal
 import os
 import py_compile
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -175,6 +177,18 @@ def test_new_judges_are_not_made_of_changed_files(watched: Any, tmp_path: Path) 
     watched.run = type("Run", (), {"cases": []})()
     watched.listener = type("Listener", (), {"case_finished": lambda self, result: None})()
     assert watched.step(1).message.startswith("files that judge were changed: ")
+
+
+def test_a_cache_on_a_full_disk_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To where there is room; where there is none it stays: all may be built."""
+    kept, own = tmp_path / "kept", tmp_path / f"cdna-{os.getuid()}"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    free = {str(kept): 1 << 10, str(tmp_path): 1 << 10}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free[str(path)]))
+    for room, said in ((1 << 10, ""), (1 << 40, f"{kept} cannot be written (No space left on device): what is built")):
+        monkeypatch.setenv("CDNA_CACHE_DIR", str(kept))
+        free[str(tmp_path)] = room
+        assert move_kept_folder().startswith(said) and kept_folder() == str(own if said else kept)
 
 
 def test_a_cache_that_cannot_be_written_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
