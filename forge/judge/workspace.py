@@ -45,9 +45,11 @@ def remove_run(root: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Whatever a submission has made of it: a link, folders a thousand deep, or that nobody may enter."""
-    if folder.is_symlink() or folder.is_file():
+    """Whatever a submission has made of it: a link, a line that opening would wait at, folders a thousand deep, or that
+    nobody may enter."""
+    if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
+        return
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     if folder.is_dir():

@@ -427,7 +427,7 @@ def test_what_a_neighbouring_run_has_in_shared_memory_stays(tmp_path: Path) -> N
             root.mkdir()
             if not (child := os.fork()):
                 become_nobody(user_of_run(str(root)), [], [], [])
-                file.touch(0)
+                os.mkfifo(file)
                 os._exit(0)
             os.waitpid(child, 0)
             assert file.exists()
