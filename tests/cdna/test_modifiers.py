@@ -252,6 +252,15 @@ def test_f32_denormals_follow_the_mode(text: str) -> None:
     assert run("gfx942", text, v, mode=FLUSH_F32).v[4] == [0] * WAVE
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_halves_of_mixed_products_follow_the_mode_of_f32(arch: str) -> None:
+    """As measured on gfx90a and gfx950; those of dot products stay, as measured on gfx950."""
+    mixed, dot = "v_fma_mix_f32 v2, v0, v1, 0 op_sel_hi:[1,1,0]", "v_dot2_f32_f16 v2, v0, v1, 0"
+    v = {0: [0x8001] * WAVE, 1: [0x0400] * WAVE}
+    got = [run(arch, text, v, mode=mode).v[2][0] for text in (mixed, dot) for mode in (DEFAULT_MODE, FLUSH_F32)]
+    assert got == [0xAC800000, 0, 0xAC800000, 0xAC800000]
+
+
 def test_other_denormals_stay() -> None:
     text = "v_add_f64 v[4:5], v[2:3], v[2:3]\nv_add_f16 v6, v2, v2\nv_cmp_gt_f64 vcc, v[2:3], 0"
     state = run("gfx942", text, {2: [1] * WAVE, 3: [0] * WAVE}, mode=FLUSH_F32)

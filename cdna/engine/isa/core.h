@@ -168,6 +168,7 @@ struct alignas(64) Wave {
 };
 
 enum ModeBit : u32 {
+  MODE_F32_IN_DENORMALS = 1 << 4,    // operands may be denormals
   MODE_F32_OUT_DENORMALS = 1 << 5,   // results may be denormals
   MODE_WIDE_OUT_DENORMALS = 1 << 7,  // of f64 and f16
   MODE_DX10_CLAMP = 1 << 8,

@@ -88,13 +88,16 @@ CORE_PK_F32(pk_add, a + b) CORE_PK_F32(pk_mul, a * b) CORE_PK_F32(pk_fma, __buil
     // clang-format on
 
     // v_fma_mix: each source is f32, or with its op_sel_hi bit the half of the register that op_sel picks, as
-    // f16.
+    // f16. Where MODE flushes f32 operands, denormal halves are as well (measured on gfx90a and gfx950, LLVM pull request
+    // 205101).
     static const u32* mix_source(Wave& w, const Inst& in, int k, u32* tmp) {
   const u32* p = lanes(w, in.src[k], tmp, 1);
   bool half = in.op_sel_hi >> k & 1, high = in.op_sel >> k & 1;
   u32 keep = in.src[k].mods & ABS ? 0x7fffffff : ~0u, flip = in.src[k].mods & NEG ? 0x80000000u : 0;
+  const u32 least = half && !(w.mode & MODE_F32_IN_DENORMALS) ? bits(0x1p-14f) : 0;
   LANES {
     u32 x = half ? bits((float)as_f16(high ? p[i] >> 16 : p[i])) : p[i];
+    if ((x & 0x7fffffff) < least) x &= 0x80000000;
     tmp[i] = (x & keep) ^ flip;
   }
   return tmp;
