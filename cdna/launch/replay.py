@@ -4,10 +4,16 @@ import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 
-from ..checks import KINDS, settings
+from ..binary.hazards import find_hazards, message
+from ..binary.kernel_names import demangled
+from ..binary.read_image import read_image
+from ..cards import get_card
+from ..checks import KINDS, note, settings
 from ..engine import abi
 from ..engine.library import Launch, engine
 from ..engine.settings import emulated_card, n_threads
+from ..errors import UnsupportedInstruction
+from ..results import Finding
 
 PLACE = range(abi.constant("PLACE"), abi.constant("PLACE") + abi.constant("PLACE_BYTES"))
 PART_SHIFT, LEAST_SHIFT = map(abi.constant, ("PART_SHIFT", "LEAST_SHIFT"))
@@ -83,15 +89,17 @@ class Programs:
     """Of a case, by their numbers, as PROGRAM_KNOWN has them."""
 
     def __init__(self, arch: str) -> None:
-        self.card = emulated_card(arch).model.encode()
-        self.lib, self.known = engine().lib, dict[int, int]()
+        self.arch, self.card = arch, emulated_card(arch).model.encode()
+        self.looked_at = set[tuple[int, int]]()
+        self.lib, self.known, self.images = engine().lib, dict[int, int](), dict[int, bytes]()
 
     def add(self, payload: memoryview) -> None:
-        message, image = ctypes.create_string_buffer(256), bytes(payload[NUMBER.size :])
-        program = self.lib.cdna_image_load(image, len(image), message)
+        says, image = ctypes.create_string_buffer(256), bytes(payload[NUMBER.size :])
+        program = self.lib.cdna_image_load(image, len(image), says)
         if not program:
-            raise RuntimeError(message.value.decode(errors="replace"))
-        self.known[NUMBER.unpack_from(payload)[0]] = program
+            raise RuntimeError(says.value.decode(errors="replace"))
+        number = NUMBER.unpack_from(payload)[0]
+        self.known[number], self.images[number] = program, image
         if not self.lib.cdna_is_sound(ctypes.c_void_p(program)):
             raise RuntimeError("a program that reaches past its own registers or code")
 
@@ -107,6 +115,25 @@ class Programs:
                 self.lib.cdna_checks_range(checks, memory.start, len(memory), pointer, name)
         return checks.value
 
+    def tell_hazards(self, number: int, kernel: int) -> None:
+        """Those of a kernel, once. RuntimeError: its text, which they are found in, is not that of its code."""
+        if "hazard" not in settings().kinds or (number, kernel) in self.looked_at:
+            return
+        self.looked_at.add((number, kernel))
+        try:
+            asm, sources = read_image(self.images[number], kernel)
+        except (ValueError, LookupError, struct.error, UnsupportedInstruction) as error:
+            raise RuntimeError(str(error)) from None
+
+        def where(index: int) -> str:
+            return f"`{asm.statements[index]}` ({sources[index]})"
+
+        for one in find_hazards(asm, get_card(self.arch)):
+            says, place = message(one, where), (str(asm.statements[one.index]), sources[one.index])
+            if not one.doubt:
+                name, other = demangled(one.kernel), where(one.first)
+                note([Finding("hazard", name, self.arch, says, *place, other_instruction=other)], raises=False)
+
     def launch(self, payload: memoryview, told: Told, known: Sequence[range]) -> None:
         """One, which the log of launches has then, and that of findings. payload: of KERNEL_LAUNCHED; known: memory of
         which is known where it ends."""
@@ -114,6 +141,7 @@ class Programs:
         program, kernarg = self.known[number], bytes(payload[LAUNCH.size :])
         if kernel >= self.lib.cdna_kernels_of(program) or len(kernarg) != n_bytes:
             raise RuntimeError("a launch of no kernel")
+        self.tell_hazards(number, kernel)
         launch = Launch(
             groups=tuple(sizes[:3]),
             block=tuple(sizes[3:]),
@@ -137,3 +165,5 @@ class Programs:
         for program in self.known.values():
             self.lib.cdna_program_destroy(program)
         self.known.clear()
+        self.images.clear()
+        self.looked_at.clear()

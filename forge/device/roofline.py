@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cdna.cards import Card
-from forge.device.report import Caches, DeviceReport, ModelledTime, ModelledTimes, TorchOperation
+from forge.device.report import Caches, DeviceReport, Finding, ModelledTime, ModelledTimes, TorchOperation
 
 # Matrix FLOPs of a CU and cycle in fp32, the same on both instruction sets: CDNA3 white paper, MI355X data sheet.
 F32_FLOPS_PER_CYCLE = 256
@@ -55,11 +55,15 @@ class Roofline:
         return self.card.launch_us + self.card.signals_us + 1e-3 * crossing / self.card.links_read_gb_s
 
 
-def with_torch(report: DeviceReport, operations: Sequence[TorchOperation]) -> DeviceReport:
+def with_torch(
+    report: DeviceReport, operations: Sequence[TorchOperation], before: Sequence[Finding] = ()
+) -> DeviceReport:
     """A device's report whose modelled times hold torch's own operations as well; these beside them.
 
     A part of its own in each: `kernels_us` is what kernels alone take. Where torch takes most of it, it is the bound.
+    before: findings to tell with it, as of what a submission launched while it was imported.
     """
+    report = replace(report, findings=(*before, *report.findings))
     if not operations or report.uncounted:  # a part of a time would be told for all of it
         return report
 

@@ -18,7 +18,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
-from msgspec.structs import replace
 
 from forge.device import resolve
 from forge.device.hook import CALLS
@@ -96,8 +95,8 @@ class _Calls:
                 with contextlib.suppress(Exception):  # a kernel's fault is the eval.py's to meet
                     torch.cuda.synchronize()
             work.entered_reference = self.entries() > entered
-            report = with_torch(self.device.case_report(), work.estimates if self.count else [])
-            report, self.before = replace(report, findings=(*self.before, *report.findings)), ()
+            report = with_torch(self.device.case_report(), work.estimates if self.count else [], self.before)
+            self.before = ()
             self.tell(Called(phase=name, device_report=report, torch_work=work.told()))
 
     def entries(self) -> int:

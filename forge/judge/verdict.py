@@ -298,7 +298,9 @@ class CaseRun:
         if self.anew is not None and not told.journal.missing:
             handed = self.ask(self.referees, messages.HandedOver, messages.HandOver(max(draw, 0), anew=True), draw)
             layout = handed[0].answer.layout
-            how = draw % 2, self.counts(draw), self.checked[draw]
+            # A worker knows of its call's checks. Whether all look once more is drawn now that it is over.
+            checked = self.checked[draw] if self.checked[draw] == "all" else self.checks(draw)
+            how = draw % 2, self.counts(draw), checked
             command = messages.Replay(draw == 0, told.journal, layout, told.output, *how)
             answers, problem = self.anew.ask(messages.Replayed, command)
             found = messages.Replayed(why=problem.message[:200]) if problem is not None else answers[0].answer

@@ -18,8 +18,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from msgspec.structs import replace
-
 from forge.device.base import PRODUCTS
 from forge.device.roofline import with_torch
 from forge.judge import landlock, messages
@@ -364,8 +362,7 @@ class SubmissionWorker(Worker):
         return messages.Journal(entries, operations, inputs, outputs)
 
     def after_call(self) -> Fields:
-        report = with_torch(self.device.case_report(), self.work.estimates if self.work else [])
-        report = replace(report, findings=(*self.before, *report.findings))
+        report = with_torch(self.device.case_report(), self.work.estimates if self.work else [], self.before)
         return {"device_report": report, "replaced": tuple(self.watch.replaced())}
 
     def load(self, layout: bytes, where: str) -> None:

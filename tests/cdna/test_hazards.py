@@ -7,7 +7,10 @@ from cdna import checks
 from cdna.binary.asm import parse
 from cdna.binary.compiler_notes import CompilerFault
 from cdna.binary.hazards import Hazard, find_hazards, message
+from cdna.binary.image import ImageBuilder
+from cdna.binary.read_image import read_image
 from cdna.cards import get_card
+from cdna.engine.library import engine
 from tests.support.assembled import program
 from tests.support.checked_launch import launch
 
@@ -191,6 +194,56 @@ def test_another_instruction_on_an_accumulator_is_a_doubt() -> None:
     assert doubt.needed == 6
     assert "LLVM's pull request 218363 (open) asks for 6 (s_nop" in message(doubt, str)
     assert hazards_of(f"{OTHER}; s_nop 5; {after}", "gfx950") == hazards_of(f"{OTHER}; {OTHER}", "gfx950") == []
+
+
+TWO = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+.text
+first:
+  s_cbranch_scc1 over
+  v_readfirstlane_b32 s4, v0
+  buffer_load_dword v1, v2, s[8:11], s4 offen
+over:
+  s_endpgm
+second:
+  v_mfma_f32_16x16x16_f16 a[0:3], v[2:3], v[4:5], 0
+  s_mov_b32 s0, value
+  v_readlane_b32 s5, v0, 3
+  s_nop {states}
+  global_load_dword v1, v2, s[4:5]
+back:
+  s_cbranch_scc0 back
+  s_endpgm
+.set value, 7
+.amdhsa_kernel first
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_accum_offset 8
+.end_amdhsa_kernel
+.amdhsa_kernel second
+  .amdhsa_next_free_vgpr 12
+  .amdhsa_accum_offset 8
+.end_amdhsa_kernel
+"""
+
+
+def test_an_images_text_is_held_against_its_code() -> None:
+    """What is found in a stranger's program is found in what runs."""
+    image = ImageBuilder(TWO.format(states=1), engine().ops).build()
+    found = [find_hazards(read_image(image, kernel)[0], get_card("gfx942")) for kernel in (0, 1)]
+    assert [[(one.index, one.kernel, one.states) for one in of] for of in found] == [
+        [(2, "first", 0)],
+        [(4, "second", 2)],
+    ]
+    sources = read_image(image, 1)[1]
+    assert len(sources) == 7 and sources[4] == "assembly line 15"
+    for told, other in (
+        (b"s_nop 1`", b"s_nop 4`"),
+        (b"`v_readlane_b32 s5,", b"`v_readlane_b32 s6,"),
+        (b"a[0:3], v[2:3]", b"a[0:3], v[6:7]"),
+    ):
+        assert image.count(told) == 1
+        with pytest.raises(ValueError, match="not that of its code"):
+            read_image(image.replace(told, other), 1)
 
 
 def test_a_doubt_is_no_finding() -> None:

@@ -87,6 +87,11 @@ def _add_one_at(table):
     tl.store(x + i, tl.load(x + i) + 1)
 
 
+@triton.jit
+def _first_at(table, out):
+    tl.store(out, tl.load(tl.load(table).to(tl.pointer_type(tl.int32))))
+
+
 def test_a_freed_tensor() -> None:
     """Its memory is not given to another for a while, so that the pointer is known to lead nowhere."""
     with cdna.device("gfx942", checks="bounds"):
@@ -98,6 +103,8 @@ def test_a_freed_tensor() -> None:
         again = [torch.zeros(64, dtype=torch.int32) for _ in range(4)]
         with pytest.raises(cdna.CheckError, match="in a tensor of 256 bytes, which has been freed"):
             _add_one_at[(1,)](table[1:])
+        with pytest.raises(cdna.CheckError, match="reads 4 bytes at .* which has been freed"):
+            _first_at[(1,)](table[1:], again[0])
     assert alive.tolist() == [1] * 64 and not any(x.any() for x in again)
 
 

@@ -63,7 +63,13 @@ def test_a_finding_is_shown_and_changes_no_verdict(submission: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("findings_taken", "bounds"), ("checks_off", "race"), ("unwritten_hidden", "unwritten")]
+    ("name", "kind"),
+    [
+        ("findings_taken", "bounds"),
+        ("checks_off", "race"),
+        ("unwritten_hidden", "unwritten"),
+        ("hazard_taken", "hazard"),
+    ],
 )
 def test_a_finding_that_its_worker_does_not_tell_is_found_anew(tmp_path: Path, name: str, kind: str) -> None:
     submission = tmp_path / "submission.py"

@@ -623,6 +623,30 @@ def test_a_warm_up_has_no_times() -> None:
     assert result.passed and result.stats is None
 
 
+@pytest.mark.parametrize(
+    ("before", "drawn", "expected"), [("none", 0.01, "all"), ("none", 0.5, "none"), ("all", 0.5, "all")]
+)
+def test_whether_checks_look_once_more_is_drawn_when_a_call_is_over(
+    monkeypatch: pytest.MonkeyPatch, before: str, drawn: float, expected: str
+) -> None:
+    """Its worker knows which of them ran in it."""
+    monkeypatch.setattr(verdict._draws, "random", lambda: drawn)
+    asked: list[messages.Replay] = []
+
+    def ask(kind: Any, command: messages.Replay) -> Any:
+        asked.append(command)
+        return [RankAnswer(None, 0.0, messages.Replayed())], None
+
+    pool: Any = SimpleNamespace(anew=SimpleNamespace(ask=ask))
+    run = CaseRun(fake_plan("test"), pool, pool, CaseSpec(0, "", {}))
+    large = reported(kernels={"touch": {"launches": 1, "wave_instructions": 10**6}})
+    run.called = {draw: [RankAnswer(None, 0.0, messages.Called(device_report=large))] for draw in (0, 1)}
+    run.checked = {0: "all", 1: before}
+    monkeypatch.setattr(run, "ask", lambda *_: [RankAnswer(None, 0.0, messages.HandedOver(layout=b""))])
+    run.make_anew(1)
+    assert [one.checks for one in asked] == [expected]
+
+
 def test_of_outputs_that_differ_a_little_the_one_made_anew_is_judged() -> None:
     """The other one may be what the host has mended."""
     anew = torch.arange(1.0, 65.0).bfloat16()

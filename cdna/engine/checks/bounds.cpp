@@ -28,12 +28,15 @@ const Range* meant_by(const Checks& c, u64 base, bool named) {
   return meant;
 }
 
+static const char* verb(const Access& x) {
+  return x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
+}
+
 static bool outside(Wave& w, const Access& x, int lane, u64 address, const Range* meant) {
   const Checks& c = *w.wg->check->checks;
-  const char* verb = x.kind == VM_STORE ? "writes" : x.kind == VM_ATOMIC ? "updates" : "reads";
   char where[200];
   const Range* r = describe(c, address, x.bytes, where, sizeof where, meant);
-  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb, x.bytes,
+  return report(w, CHECK_BOUNDS, lane, address, r, ~0u, "%s %u bytes at 0x%llx, %s", verb(x), x.bytes,
                 (unsigned long long)address, where);
 }
 
@@ -45,8 +48,8 @@ static bool in_freed(Wave& w, const Access& x, int lane, u64 address, const Rang
   const Range* live = describe(*w.wg->check->checks, address, x.bytes, where, sizeof where, meant);
   const bool past = !freed.barred && live && (meant || address - live->end < CLOSE);
   return report(w, CHECK_BOUNDS, lane, address, past ? live : &freed, ~0u, "%s %u bytes at 0x%llx, %s%sin %s, which %s",
-                x.kind == VM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address, past ? where : "",
-                past ? ", " : "", freed.name, freed.barred ? freed.barred : "has been freed");
+                verb(x), x.bytes, (unsigned long long)address, past ? where : "", past ? ", " : "", freed.name,
+                freed.barred ? freed.barred : "has been freed");
 }
 
 // The range that bytes from..to lie in; null where there is none. known: they touch one.
@@ -64,9 +67,8 @@ static bool check_heap(Wave& w, const Access& x, int lane, u64 address, const He
   const u64 at = address - block.base;
   if (!block.freed && at + x.bytes <= block.bytes) return true;
   return report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
-                "%s %u bytes at offset %llu of the %llu bytes of malloc%s", x.kind == VM_LOAD ? "reads" : "writes",
-                x.bytes, (unsigned long long)at, (unsigned long long)block.bytes,
-                block.freed ? ", which have been freed" : "");
+                "%s %u bytes at offset %llu of the %llu bytes of malloc%s", verb(x), x.bytes, (unsigned long long)at,
+                (unsigned long long)block.bytes, block.freed ? ", which have been freed" : "");
 }
 
 // Whether an address that is in no range has nothing to do with the one that it is nearest to.
@@ -101,9 +103,8 @@ Range* range_of(Wave& w, const Access& x, int lane, u64 address, u64 base, bool 
   if (!known && (c.open == OPEN_BUT_FOR_HOST || (c.open == CLOSED && !found && is_far(c, address))) &&
       is_host_memory(address, memory, sizeof memory)) {
     stop = !report(w, CHECK_BOUNDS, lane, address, nullptr, ~0u,
-                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach",
-                   x.kind == VM_LOAD || x.kind == SMEM_LOAD ? "reads" : "writes", x.bytes, (unsigned long long)address,
-                   memory);
+                   "%s %u bytes at 0x%llx, in %s of the host's, which the card does not reach", verb(x), x.bytes,
+                   (unsigned long long)address, memory);
     return nullptr;
   }
   if (!known && c.open) return nullptr;
