@@ -23,7 +23,8 @@ def test_forge_is_the_two_scripts_and_the_rest(tmp_path: Path) -> None:
     write_problem(tmp_path / "problem")
     (tmp_path / "submission.py").write_text(RIGHT)
     words = [sys.executable, "-m", "forge", "eval", "test", "problem", "--device", "gfx942", "--cases", "0"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+    alone = {"PYTHONPATH": str(ROOT), "HOME": os.environ["HOME"]}  # where the emulated device is built
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=alone)
     assert done.returncode == 0 and "pass: 1 of 1 cases" in done.stdout, done.stderr
 
 
