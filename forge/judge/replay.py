@@ -159,6 +159,8 @@ class Replayer(Worker):
                 self.put(at, held)
             return
         namespace, _, word = name.partition("::")
+        if namespace in self.operations.COLLECTIVE:  # what others send would be nobody's secret
+            raise Unmade(f"{name}, of a single rank")
         function = getattr(getattr(getattr(self.torch.ops, namespace), word), overload or "default")
         self.said.operation((name, overload, *kwargs), [args, list(kwargs.values())], results)
         args, kwargs = self.value(args), {key: self.value(one) for key, one in kwargs.items()}

@@ -31,7 +31,15 @@ pytestmark = pytest.mark.long
 HEAD = (PROBLEM.parent / "kernel.py").read_text()
 RIGHT = HEAD + "custom_kernel = product\n"
 NO_TRITON = HEAD + "@triton.jit\ndef bad(x):\n    tl.store(x, nothing)\n"
-TOLD = ("told_integers", "told_alphabet", "many_arguments", "small_constants", "result_places", "torch_choice")
+TOLD = (
+    "told_integers",
+    "told_alphabet",
+    "many_arguments",
+    "small_constants",
+    "result_places",
+    "torch_choice",
+    "collective_waited",
+)
 SUBMISSIONS = {
     "right": (RIGHT, "passed"),
     "right too": (RIGHT + "# another\n", "passed"),
