@@ -460,6 +460,8 @@ def truncated(a: float, low: int, high: int) -> int:
 
 
 def floored(a: float, low: int, high: int) -> int:
+    if math.isnan(a):
+        return low if math.copysign(1, a) < 0 else high
     return truncated(float(math.floor(a)) if math.isfinite(a) else a, low, high)
 
 

@@ -1,5 +1,5 @@
 // Conversions between integers, f16, f32 and f64 (fp8, bf8, fp6, fp4 and bf16 are in convert_low.cpp).
-// Float to integer: toward zero, saturating, NaN to 0.
+// Float to integer: toward zero, saturating, NaN to 0, but where it says otherwise.
 #include "cores.h"
 
 template <class F> static inline i32 to_i32(F x) {
@@ -12,12 +12,16 @@ template <class F> static inline u32 to_u32(F x) {
   u32 r = (u32)(low < (F)4294967296.0 ? low : (F)0);
   return low >= (F)4294967296.0 ? ~0u : r;
 }
+// Of a NaN the limit of its sign, as measured on gfx1201 and on GCN2.
+static inline u32 floored(u32 a, double more) {
+  return (a & 0x7fffffff) > 0x7f800000 ? 0x7fffffff + (a >> 31) : (u32)to_i32(__builtin_floor(as_f32(a) + more));
+}
 static inline i32 clamp_to(i32 x, i32 low, i32 high) { return x < low ? low : x > high ? high : x; }
 
 // clang-format off
 CORE(i32_f32, to_i32(as_f32(a))) CORE(u32_f32, to_u32(as_f32(a))) CORE(f32_i32, bits((float)(i32)a))
 CORE(f32_u32, bits((float)a))
-CORE(rpi, to_i32(__builtin_floor((double)as_f32(a) + 0.5))) CORE(flr, to_i32(__builtin_floorf(as_f32(a))))
+CORE(rpi, floored(a, 0.5)) CORE(flr, floored(a, 0))
 CORE(ubyte0, bits((float)(i32)(a & 0xff))) CORE(ubyte1, bits((float)(i32)(a >> 8 & 0xff)))
 CORE(ubyte2, bits((float)(i32)(a >> 16 & 0xff))) CORE(ubyte3, bits((float)(i32)(a >> 24)))
 CORE(off_i4, bits((float)((i32)(a << 28) >> 28) * 0.0625f))
