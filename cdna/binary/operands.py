@@ -1,6 +1,6 @@
 """Operand text to encoded operands: registers, inline constants, literals, symbols.
 
-The operand kinds and special register numbers are those of engine/core.h.
+The operand kinds and special register numbers are those of engine/isa/core.h.
 """
 
 import functools

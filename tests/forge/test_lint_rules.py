@@ -115,9 +115,12 @@ ELSEWHERE = set(
     "linker_types.h macros.h problems/amd_202602/eval.py rockernel.cpp swiglu/vs_vllm.py test/mockgpu/amd/emu.py "
     "torch/extension.h utils/benchmarking.py vllm/platforms/rocm.py amd/hipcc/src/hipBin_amd.h hip/hiprtc.h "
     "src/gemm/gemm_kernel.cpp src/moe/gemm_thirdparty.cpp src/moe/moe.cpp src/moe/moe_gemm_pipeline_kernel.cpp "
-    "a.hip header.h kernel.hip math.h mine.hip parts.py tables.md".split()
+    "amdgpu_ds_read_b64_waitcnt/ROOT_CAUSE.md SIDefines.h include/uapi/linux/landlock.h include/uapi/linux/prctl.h "
+    "kernels/toy/plain.py a.hip header.h kernel.hip math.h mine.hip parts.py tables.md".split()
 )
-NAMED = re.compile(r"(?<![\w/.$~{}<>-])(?:[\w.-]+/)*[\w-]+\.(?:py|cpp|h|hpp|hip|inc|md|toml)\b(?![\w/*.(])", re.ASCII)
+NAMED = re.compile(
+    r"(?<![\w/.$~{}<>-])(?:[\w.-]+/)*[\w-]+\.(?:py|cpp|h|hpp|hip|inc|md|toml)\b(?![\w/*(]|\.\w)", re.ASCII
+)
 BASES = [".", "cdna", "cdna/engine", "cdna/hip", "docs", "forge", "kernels", "reference"]
 NOTED = "lab/tried/"  # as it was noted: its sentences are lists of figures
 FENCED = re.compile(r"```.*?```|^    .*?$", re.DOTALL | re.MULTILINE)
@@ -198,6 +201,7 @@ def test_what_readme_says_where_it_is_is_there() -> None:
         ("cdna/a.py", '"""As engine/clock.cpp and engine/time/device_clock.cpp do."""\n', ["engine/clock.cpp"]),
         ("cdna/engine/run/a.cpp", "// isa/core.h, check.h, ../isa/core.h and checks/core.h\n", ["checks/core.h"]),
         ("forge/a.py", "x = 'rtc.py'  # or docs/none.md\n", ["docs/none.md"]),
+        ("forge/a.py", '"""As in docs/none.md."""\n', ["docs/none.md"]),
     ],
 )
 def test_a_name_that_is_lost(path: str, text: str, lost: list[str]) -> None:
