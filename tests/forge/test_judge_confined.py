@@ -238,6 +238,8 @@ HONEST = {
     "a lock of processes": "import multiprocessing; multiprocessing.get_context('fork').Lock()",
     "a pool of processes": "import multiprocessing.pool; p = multiprocessing.get_context('fork').Pool(1);"
     " expect(p.map(len, ['a']) == [1]); p.terminate()",
+    "a server that forks": "import multiprocessing.pool; p = multiprocessing.get_context('forkserver').Pool(1);"
+    " expect(p.map(len, ['a']) == [1]); p.terminate()",  # as Python 3.14 does where no method is named
     "shared memory": "from multiprocessing import shared_memory as s; m = s.SharedMemory(create=True, size=64);"
     " m.close(); m.unlink()",
     "shared tensors": "torch.ones(3).share_memory_()",

@@ -134,8 +134,8 @@ _original_bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-def
 
 
 def _bootstrap_with_propagation(thread: threading.Thread) -> None:
-    _push_mode(Propagation())
-    _original_bootstrap(thread)
+    with Propagation():  # what is still there when the thread is gone ends a process that is ending itself (SIGABRT)
+        _original_bootstrap(thread)
 
 
 def apply() -> None:

@@ -198,10 +198,13 @@ def test_threads() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(both).result()
     seen: list[bool] = []
+    left: list[int] = []  # on the thread's stack of modes, as each of its frames returns
+    threading.setprofile(lambda *_: left.append(torch._C._len_torch_function_stack()))
     thread = threading.Thread(target=lambda: seen.append(both()))
     thread.start()
     thread.join()
-    assert seen == [True]
+    threading.setprofile(None)
+    assert seen == [True] and left[-1] == 0
 
 
 def test_a_tensor_larger_than_the_hosts_memory() -> None:
