@@ -13,7 +13,7 @@ import torch
 from forge.console import instructions_text, minutes_text
 from forge.device.base import PRODUCTS, ROUNDS
 from forge.judge import operations
-from forge.judge.forecast import Forecast
+from forge.judge.forecast import Forecast, sample_text
 from forge.judge.plan import EMULATED_LIMIT_S, sample_of, small_case
 from forge.judge.results import CaseResult, Status
 from forge.judge.verdict import CaseRun
@@ -280,6 +280,12 @@ def test_the_seconds_of_a_call_are_the_workers(draws: Any, monkeypatch: pytest.M
         return x * 2
 
     assert OneCase(kernel, fake_plan("test")).run().call_s == 3
+
+
+@pytest.mark.parametrize(("run", "rest"), [(900, "; "), (300, ", the rest counted; ")])
+def test_where_all_workgroups_are_emulated_there_is_no_rest(run: int, rest: str) -> None:
+    report = reported(kernels={"k": {"workgroups": 900, "workgroups_run": run}})
+    assert f"a sample: {run} of 900 workgroups emulated{rest}output not judged" in sample_text(report, 1.0, 3)
 
 
 def test_what_a_sample_counted_is_told_before_all_of_it_is_emulated(draws: Any) -> None:
