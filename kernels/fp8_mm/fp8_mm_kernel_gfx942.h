@@ -9,11 +9,10 @@
 #include "gfx942.h"
 #include "workgroup_order.h"
 
-constexpr int N_XCD = 8;          // MI300X
-constexpr int SCALE_BLOCK = 128;  // of k (and of n, for b) under one scale
-constexpr int STAGE_K = 64;       // of k in one LDS buffer
-constexpr int GRANULE = 8;        // bytes of k that one lane feeds to one matrix instruction
-constexpr int GRANULES = STAGE_K / GRANULE;
+constexpr int N_XCD = 8;             // MI300X
+constexpr int SCALE_BLOCK = 128;     // of k (and of n, for b) under one scale
+constexpr int STAGE_K = 64;          // of k in one LDS buffer
+constexpr int GRANULE = 8;           // bytes of k that one lane feeds to one matrix instruction
 constexpr int STEPS = STAGE_K / 16;  // v_mfma_f32_32x32x16_fp8_fp8 in one stage
 constexpr int SUB = 32;              // rows and columns of one matrix instruction
 constexpr int WAVE_N = 64;           // columns of one wave; 64 so that they lie under one scale of b

@@ -198,6 +198,14 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "modelled" in done.stdout and "24 NaN" in done.stdout
     x, y = (torch.from_numpy(np.load(tmp_path / "out" / f"arg{n}.npy")) for n in (0, 1))
     torch.testing.assert_close(y[:1000], x.exp())
+    file.with_name("product.co").write_bytes(compiled("product", "gfx942")[0])
+    words = ["launch", str(file.with_name("product.co")), "--grid", "1", "--block", "256", "--save", str(tmp_path)]
+    for one in ("f16[64x64]=randn", "f16[64x64]=randn", "f32[64x64]=nan", *["null"] * n_rest):
+        words += ["--arg", one]
+    assert main([*words, "--lds", "32768"]) == 0, capsys.readouterr().err
+    a, b, c = (torch.from_numpy(np.load(tmp_path / f"arg{n}.npy")).float() for n in range(3))
+    torch.testing.assert_close(c, a @ b, atol=2e-3, rtol=2e-3)
+    capsys.readouterr()
     for words, said in (
         ([*grid, "--arg", "f32[4]=pink", *rest[2:]], "not 'pink'"),
         (["--grid", "1", "--block", "64", "--arg", "i32=1"], "arguments, got 1"),

@@ -18,6 +18,7 @@ import pytest
 from forge.commands import history, planning
 from forge.commands.against import Pair
 from forge.history import noise, popcorn, report
+from forge.history.compare import SHOWN_LINES
 from forge.history.document import Document, read_document, read_result, schema, to_json
 from forge.history.page import _parts_plot
 from forge.history.store import VERSION, History, HistoryError, history_path
@@ -276,6 +277,16 @@ def test_modelled_runs_are_compared_exactly(kept: History, capsys: pytest.Captur
     assert "0.75" in text and "1 of 1 cases differ" in text
     assert re.search(r"vector instructions +40 +30", text) and "only A has the finding: race in LDS" in text
     assert "+# faster" in text and "0 only in A, 1 only in B" in text
+
+
+def test_all_lines_that_changed_are_shown_where_asked_for(kept: History, capsys: pytest.CaptureFixture[str]) -> None:
+    longer = CODE + b"# one more\n" * 99
+    keep(kept, document(), CODE)
+    keep(kept, document(submission=longer), longer)
+    for words, shown in (((), SHOWN_LINES - 1), (("--all-lines",), 99)):  # after the line that says where
+        assert run("compare", "1", "2", *words) == 0
+        text = capsys.readouterr().out
+        assert text.count("  +# one more") == shown and ("more: --all-lines shows them" in text) == (not words)
 
 
 def test_a_difference_is_real_only_beyond_the_models_own_error(
