@@ -23,7 +23,7 @@ from forge.device.cards import CARDS
 from forge.device.report import CaseReport
 from forge.judge import kept_cases, landlock
 from forge.judge.confinement import OURS
-from forge.judge.forecast import Forecast
+from forge.judge.forecast import WORTH_SAYING_S, Forecast
 from forge.judge.fork_server import REPLAYS, ForkServer, ForkServers
 from forge.judge.libc import PR_SET_DUMPABLE, try_prctl
 from forge.judge.memory import make_memory
@@ -46,7 +46,6 @@ PYC_HEAD_BYTES = 16
 BEFORE_ALL = ("sitecustomize", "usercustomize")  # modules that Python imports by itself
 SETTLED_NS = 2_000_000_000  # no file system tells times less exactly
 FORETELLING = 8  # times the work of the small case, from which on that is run to tell how long another one takes
-COUNT_FROM_S = 300.0  # foretold, from which on a sample is run to tell better
 UNGUARDED = "if a kernel stores outside its memory, which damages the process here, --checks bounds says where"
 HANGS_BEFORE_STOP = 2  # a submission that hung this often in a row is not given the other cases as well
 
@@ -244,11 +243,11 @@ class Judge:
 
     def _foretell(self, case: CaseSpec) -> None:
         """Before a large case of which nothing is known two calls of a small one: they tell how long to wait. Where
-        that is minutes, a sample of the case itself tells it better."""
+        that is worth saying, a sample of the case itself tells it better."""
         self._foretell_by_small(case)
         plan, known = self.plan, self._forecast.of(case)
         kind, _ = sample_of(plan.problem, [case])
-        if kind and known is not None and known.seconds >= COUNT_FROM_S and case.spec not in self._forecast.counted:
+        if kind and known is not None and known.seconds >= WORTH_SAYING_S and case.spec not in self._forecast.counted:
             one = CaseRun(dataclasses.replace(plan, sample=kind), self.pool, self.referees, case)
             self._forecast.note(case, *one.count())
             self.referees.ensure_started()

@@ -16,6 +16,7 @@ TYPICAL_S, TYPICAL_FLOP_S = 1e-6, 1 / 40e9
 TELLING_INSTRUCTIONS, TELLING_FLOPS = 1_000_000, 1e10
 # A case that small beside others says nothing of how long all of them take.
 TELLS_OF_TIMES_ITS_WORK = 100
+TELLS_OF_JUDGING = 20  # as many times: what judging takes whatever the size is counts for less and less
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Seen:
     torch_flops: float  # of torch's own products, in a call
     call_s: float  # 0 where nothing says how long all of a call takes
     at_most: bool = False  # call_s holds more than emulation: compiling, say
+    judged_s: float = 0.0  # a call with all that belongs to it: inputs, reference, checks
 
     @property
     def typical_s(self) -> float:
@@ -72,13 +74,20 @@ class Forecast:
             whole = result.status is Status.PASS
             only_compiled = result.calls == 1 and not self.seen  # the first call of all: most of it may be compiling
             call_s = (result.call_s or result.elapsed_s / max(result.calls, 1)) if whole else 0.0
-            self.note(case, result.device_report, result.torch_work.flops, call_s, at_most=only_compiled)
+            judged_s = result.steady_s / max(result.calls, 1) if whole else 0.0
+            self.note(case, result.device_report, result.torch_work.flops, call_s, only_compiled, judged_s)
 
     def note(
-        self, case: CaseSpec, report: CaseReport, torch_flops: float, call_s: float = 0.0, at_most: bool = False
+        self,
+        case: CaseSpec,
+        report: CaseReport,
+        torch_flops: float,
+        call_s: float = 0.0,
+        at_most: bool = False,
+        judged_s: float = 0.0,
     ) -> None:
         """A report's counts are of all of a case, though a sample made them."""
-        one = Seen(self.work_of(case), report.total("wave_instructions"), torch_flops, call_s, at_most)
+        one = Seen(self.work_of(case), report.total("wave_instructions"), torch_flops, call_s, at_most, judged_s)
         if one.typical_s:
             self.counted[case.spec] = one
             if one.work:
@@ -97,7 +106,8 @@ class Forecast:
             return None
         telling = max((one for one in self.seen if one.telling), key=lambda one: one.typical_s, default=None)
         if telling is not None:
-            slower = telling.call_s / telling.typical_s
+            like_it = like.typical_s <= TELLS_OF_JUDGING * telling.typical_s
+            slower = (like_it and telling.judged_s or telling.call_s) / telling.typical_s
         else:  # a call that was quicker than is typical says so, whatever else was in its seconds
             slower = min([1.0, *(one.call_s / one.typical_s for one in self.seen if one.call_s)])
         return Foretold(like.instructions, like.torch_flops, slower * like.typical_s * self.calls)

@@ -122,6 +122,7 @@ class CaseResult(Struct):
     processes: tuple[int, ...] = ()  # of rank 0, 1, ...: the number of the process that it ran in
     elapsed_s: float = 0.0  # until the verdict
     call_s: float = 0.0  # its quickest call, on the workers' clock: none of a first call's compiling
+    steady_s: float = 0.0  # of elapsed_s, all but what its first call took beyond the others, as by compiling
     output_bytes: int = 0  # how much the processes printed
     calls: int = 0  # that were judged, beside timed ones
     later_part: str = ""  # of the calls after the first, what was judged, drawn after the call; "": all of them

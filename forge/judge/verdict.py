@@ -92,6 +92,7 @@ class CaseRun:
         self.anew = pool.anew  # None: nothing is made anew, or no more
         self.made_anew: set[int] = set()  # draws whose output was
         self.checked: dict[int, str] = {}  # which of the device's checks run in each call
+        self.call_times_s: list[float] = []  # on the workers' clock
         self.touched = False  # whether the first call wrote to its input: a later one has other data then
 
     def run(self, warm_up: bool = False) -> CaseResult:
@@ -126,6 +127,8 @@ class CaseRun:
             self.end_with(ended)
         self.tell_what_ran()
         self.result.elapsed_s = time.monotonic() - started
+        first, *later = self.call_times_s or [0.0]
+        self.result.steady_s = self.result.elapsed_s - max(first - max(later, default=first), 0.0)
         return self.result
 
     # ------------------------------------------------------------ steps
@@ -331,6 +334,7 @@ class CaseRun:
             self.called[draw] = answers
         if problem is not None:
             raise self.ended(problem, draw)
+        self.call_times_s.append(max(one.answer.call_s for one in answers))
         return answers
 
     def make(self, draw: int, args: Case | None = None) -> int:
@@ -363,18 +367,13 @@ class CaseRun:
         accurate = self.plan.accuracy and draw < FRESH_DRAW
         commands = [
             messages.JudgeOutput(
-                max(draw, 0),
-                output,
-                draw % 2 if slot is None else slot,
-                not probe,
-                accurate,
-                not keeps,
+                max(draw, 0), output, draw % 2 if slot is None else slot, not probe, accurate, not keeps,
                 best=draw == 0 or probe,
                 made_anew=draw in self.made_anew,
                 share=accurate and self.plan.problem.precision.probes and not probe,
-            )  # fmt: skip
+            )
             for output in self.outputs[draw]
-        ]
+        ]  # fmt: skip
         answers, problem = self.referees.ask(messages.Judged, commands)
         told = [one.answer for one in answers]
         if any(one.unlike for one in told):

@@ -270,6 +270,26 @@ def test_a_call_that_was_quick_foretells_no_hours() -> None:
     assert told is not None and told.seconds == pytest.approx(3 * 200)
 
 
+def test_a_forecast_holds_judging_where_a_like_case_told_it() -> None:
+    forecast = Forecast(fake_plan("test", floors=Floors("n", "f16", None, None)))
+    seen, like, large = (CaseSpec(0, f"n: {n}", {"n": n}) for n in (10**6, 10**7, 10**9))
+    forecast.add(seen, counted(5_000_000, elapsed_s=40.0, steady_s=6.0, call_s=0.5, calls=3))
+    assert [told.seconds for case in (like, large) if (told := forecast.of(case))] == [60.0, 1500.0]
+
+
+def test_what_the_first_call_takes_alone_is_not_steady(draws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, takes = [0.0], [10, 3, 3]
+    for module in ("worker", "verdict"):
+        monkeypatch.setattr(f"forge.judge.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        now[0] += takes.pop(0)
+        return x * 2
+
+    result = OneCase(kernel, fake_plan("test")).run()
+    assert (result.elapsed_s, result.steady_s) == (16, 9)
+
+
 def test_the_seconds_of_a_call_are_the_workers(draws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a call runs the evaluator has the one before judged: those seconds are not the call's."""
     now = [0.0]
@@ -310,12 +330,14 @@ PADS = DOUBLES.replace(
 
 
 @pytest.mark.long
-def test_a_test_that_takes_minutes_is_foretold_by_a_sample_of_itself(tmp_path: Path) -> None:
+def test_a_test_whose_time_is_worth_a_line_is_foretold_by_a_sample_of_itself(tmp_path: Path) -> None:
     """Both launch a thousand idle workgroups, so that the small one's FLOPs foretell thousands of times too much."""
     shown = SOONER.replace(
         "from forge.commands import eval",
+        "from dataclasses import replace\n"
         "from forge.judge.forecast import Forecast\n"
-        "evaluate.COUNT_FROM_S = 0\n"
+        "of = Forecast.of\n"
+        "Forecast.of = lambda self, case: (told := of(self, case)) and replace(told, seconds=100.0)\n"
         "Forecast.text = lambda self, case, left: f'{self.of(case).instructions:.0f} counted'\n"
         "from forge.commands import eval",
     )
