@@ -9,7 +9,7 @@ from forge.console import EXIT_BAD_INPUT, EXIT_BUT, EXIT_FAIL, EXIT_PASS
 from forge.judge.evaluate import Listener, evaluate
 from forge.judge.fork_server import ForkServers
 from forge.judge.plan import EvalPlan
-from forge.judge.results import Run, Status
+from forge.judge.results import Run
 from forge.judge.worker_pool import TaskError
 from forge.task.problem import own_entry
 
@@ -46,7 +46,6 @@ def exit_code_of(run: Run, passed: bool, doubted: bool, strict: bool, trust: boo
     if run.unjudged:
         return EXIT_BUT
     if not passed:
-        missing = {case.status for case in run.cases if not case.passed} == {Status.NOT_RUN}
-        return EXIT_BAD_INPUT if missing and run.complete and not run.buts else EXIT_FAIL
+        return EXIT_BAD_INPUT if run.complete and run.not_judged else EXIT_FAIL
     found = any(finding_texts(case.device_report) for case in run.cases)
     return EXIT_BUT if strict and (doubted or found or (run.unconfined and not trust)) else EXIT_PASS

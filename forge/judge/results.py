@@ -186,8 +186,13 @@ class Run(Struct):
         return ran and any(case.status is Status.UNJUDGED for case in self.cases)
 
     @property
+    def not_judged(self) -> bool:
+        """Whether all that keeps it from a pass was not judged, by no fault of the submission's."""
+        return not self.buts and {case.status for case in self.cases if not case.passed} == {Status.NOT_RUN}
+
+    @property
     def verdict(self) -> Verdict:
-        if not self.complete:
+        if not self.complete or self.not_judged:
             return "incomplete"
         if self.unjudged:
             return "unjudged"

@@ -179,11 +179,14 @@ def test_an_end_is_the_systems_where_it_has_ended_one(end: Status, monkeypatch: 
     assert answer.status is Status.NOT_RUN and answer.lost and "memory ran out" in answer.message
 
 
-@pytest.mark.parametrize(("ended", "code"), [("pass,not run", 2), ("fail,not run", 1), ("pass,pass", 0)])
-def test_a_case_that_was_not_judged_alone_is_not_the_submissions_fault(ended: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("ended", "code", "verdict"),
+    [("pass,not run", 2, "incomplete"), ("fail,not run", 1, "fail"), ("pass,pass", 0, "pass")],
+)
+def test_a_case_that_was_not_judged_alone_is_not_the_submissions_fault(ended: str, code: int, verdict: str) -> None:
     cases = [CaseResult(i, "", Status(status)) for i, status in enumerate(ended.split(","))]
     run = Run("test", cases, False, complete=True)
-    assert exit_code_of(run, run.passed, run.doubted, strict=False, trust=False) == code
+    assert (exit_code_of(run, run.passed, run.doubted, strict=False, trust=False), run.verdict) == (code, verdict)
 
 
 @pytest.mark.parametrize(
