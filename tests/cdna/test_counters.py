@@ -63,6 +63,15 @@ def test_what_an_xcd_has_written_others_read_anew() -> None:
     assert again.fabric_read_bytes == 1 << 17  # of the other XCD
 
 
+def test_a_time_is_the_same_whatever_was_counted_before() -> None:
+    """Workgroups of a CU find some of each other's lines in its L1, as who asks first has it."""
+    body = "s_lshr_b32 s21, s20, 8\nv_lshl_add_u32 v1, s21, 6, v0\nv_lshlrev_b32 v1, 7, v1\nv_mov_b32 v3, 0x2000\n"
+    body += "global_load_dword v2, v1, s[2:3]\nv_add_u32 v1, v1, v3\n" * 5 + "s_waitcnt vmcnt(0)\n"
+    first = run(body, waves=16, groups=608, buffer=1 << 18)
+    run("v_mov_b32 v1, 0\nglobal_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n")
+    assert run(body, waves=16, groups=608, buffer=1 << 18).cold.cycles == first.cold.cycles
+
+
 def test_the_memory_side_cache_holds_what_fits() -> None:
     """64 MB of 256, more than the L2s do: all of it is there in the second launch."""
     load = EACH_ITS_LINE + "global_load_dword v2, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"

@@ -122,7 +122,7 @@ void cdna_caches_free() {
     for (u32 x = 0; x < c.xcds; x++) c.l2[x].destroy();
     if (c.xcds) c.memory_side.destroy();
     c.pages.clear();
-    c.xcds = 0;
+    c.xcds = c.turn = 0;
   }
 }
 void cdna_caches_clear() {
@@ -130,6 +130,7 @@ void cdna_caches_clear() {
     for (u32 x = 0; x < c.xcds; x++) c.l2[x].clear();
     if (c.xcds) c.memory_side.clear();
     c.pages.clear();
+    c.turn = 0;  // who asks first follows from it: what ran before changes no time
   }
 }
 
