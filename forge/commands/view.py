@@ -34,6 +34,7 @@ STYLES = {
 BUT, STATUS_WIDTH = "pass, but", 9
 UNSEEN = "what they do not see: docs/emulated-device.md"
 PLACES = re.compile(r"/run\d+/|0x[0-9a-f]+")  # that differ from case to case
+AGAIN_WIDTH = 100  # of what an earlier case has said in full
 
 
 class Console(rich.console.Console):
@@ -161,11 +162,12 @@ class View:
                 self.print(f"{'':{STATUS_WIDTH}} | {words}", "dim")
 
     def _once(self, prefix: str, text: str, differs: re.Pattern[str], result: CaseResult) -> list[str]:
-        """Its lines; only the first where all but what may differ was said of an earlier case."""
+        """Its lines; the first one's beginning where all but what may differ was said of an earlier case."""
         first = self.told.setdefault(differs.sub("", text), result.index)
         if first == result.index:
             return f"{prefix}{text}".splitlines()
         head = text.partition("\n")[0]
+        head = head if len(head) <= AGAIN_WIDTH else f"{head[: AGAIN_WIDTH - 4]} ..."
         return [] if result.status is Status.NOT_RUN else [f"{prefix}as in case {first}: {head}"]
 
     def _columns(self, status: str, case: str, index: str, values: list[str], rel_l2: str) -> str:

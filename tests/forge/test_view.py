@@ -71,6 +71,12 @@ def test_an_error_of_every_case_is_said_once(printed: Any) -> None:
     ]
 
 
+def test_a_long_error_is_said_in_full_once(printed: Any) -> None:
+    long = "RuntimeError: " + "not the rest of it, " * 20
+    lines = printed(*(CaseResult(n, f"n: {n}", Status.ERROR, long) for n in range(2)))
+    assert lines[1] == long.strip() and lines[3].startswith("as in case 0: RuntimeError: not") and len(lines[3]) < 120
+
+
 def test_a_finding_of_every_case_is_said_once_and_counted(printed: Any) -> None:
     def found(n: int, *texts: str) -> CaseResult:
         return CaseResult(n, f"n: {n}", Status.PASS, device_report=reported(findings=[{"text": one} for one in texts]))
