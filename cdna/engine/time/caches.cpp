@@ -27,6 +27,7 @@ void Cache::destroy() {
 }
 void Cache::clear() {
   memset(tags, 0, (size_t)sets * ways * sizeof *tags);
+  memset(filled, 0, (size_t)sets * ways * sizeof *filled);  // turns begin anew
   memset(dirty, 0, (size_t)sets * ways * sizeof *dirty);
 }
 
