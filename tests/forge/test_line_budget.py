@@ -7,12 +7,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = {
-    "cdna": 45_053,
-    "docs": 4_843,
-    "forge": 28_621,
-    "kernels": 14_487,
+    "cdna": 45_376,
+    "docs": 4_857,
+    "forge": 28_756,
+    "kernels": 14_486,
     "reference": 2_962,
-    "tests": 43_334,
+    "tests": 43_715,
 }
 MOST_OF_A_FILE = 600  # of a product file's lines: it is read in one sitting
 TABLES = {"cdna/isa/instructions.txt"}
