@@ -71,11 +71,8 @@ class Replayer(Worker):
 
     def made_anew(self, command: messages.Replay) -> Fields:
         told = command.journal
-        self.inputs, self.said, self.memory_told = (
-            list[range](),
-            Said(self.written.told, self.anew.place_of),
-            self.anew.Told(),
-        )
+        self.inputs, self.memory_told = list[range](), self.anew.Told()
+        self.said = Said(self.written.told, self.anew.place_of)
         self.notes = msgspec.msgpack.decode(told.operations) if told.operations else []
         self.anew.begin()
         self.device.count_work(command.count)
